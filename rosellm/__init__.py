@@ -1,0 +1,1 @@
+"""The `rosellm` distribution; the library itself is :mod:`rosellm.roserlhf`."""

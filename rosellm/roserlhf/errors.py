@@ -1,0 +1,66 @@
+"""One exception tree: every error of this package is a `RoseError` and also a standard type.
+
+Callers may catch the standard type (`ValueError`, `TypeError`, `RuntimeError`, `ImportError`) or the whole tree. Messages name the
+argument, the requirement and the value that was given, and the fix where there is one; `checks` writes most of them.
+
+To add a class: derive from `RoseError` and one standard type, give it a one-line docstring that says when it is raised, keep the
+single-string constructor (that is what makes every class picklable).
+"""
+
+from __future__ import annotations
+
+
+class RoseError(Exception):
+    """Any error raised on purpose by this package."""
+
+
+class ShapeError(RoseError, ValueError):
+    """Shapes do not fit together, or a dimension has the wrong length."""
+
+
+class DtypeError(RoseError, TypeError):
+    """A tensor or argument has the wrong type."""
+
+
+class DeviceError(RoseError, ValueError):
+    """Tensors live on different devices."""
+
+
+class RangeError(RoseError, ValueError):
+    """A number lies outside the interval in which the formula is defined."""
+
+
+class NonFiniteError(RoseError, ValueError):
+    """NaN or infinity stands where a number is needed."""
+
+
+class MaskError(RoseError, ValueError):
+    """A mask is not boolean or exactly 0/1, or selects nothing where something is needed."""
+
+
+class GroupError(RoseError, ValueError):
+    """A group is too small, partial, or formed in a way the estimator does not define."""
+
+
+class RecordError(RoseError, ValueError):
+    """A trajectory record would break one of its rules."""
+
+
+class ConfigError(RoseError, ValueError):
+    """A configuration key or value is unknown, unused or out of range."""
+
+
+class StoreError(RoseError, RuntimeError):
+    """The event log cannot be written or read."""
+
+
+class RunFolderError(RoseError, RuntimeError):
+    """A run folder is missing, already there, not writable or of another run."""
+
+
+class CheckpointError(RoseError, RuntimeError):
+    """A checkpoint is missing, damaged or does not belong to this run."""
+
+
+class MissingExtraError(RoseError, ImportError):
+    """An optional dependency is not installed; the message is the command that installs it."""
