@@ -1,8 +1,8 @@
 """Contracts with one wording: `<argument> must <requirement>, got <value>`; every public function calls these in its first lines.
 
 Duck-typed on purpose: nothing here imports torch, so records and configuration share it. Shape and type checks always run. *Value*
-checks (a mask is 0/1, numbers are finite) read the data: on the CPU they raise at once; on an accelerator they would stall the stream,
-so they leave a flag on the device that `raise_deferred` reads when the caller chooses to; under `torch.compile`, and inside
+checks (a mask is 0/1, numbers are finite) read the data: on the CPU they raise at once; on an accelerator they would stall the
+stream, so they leave a flag on the device that `raise_deferred` reads when the caller chooses to; under `torch.compile`, and inside
 `without_value_checks()`, they are skipped. A boolean mask needs no value check.
 """
 

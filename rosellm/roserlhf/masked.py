@@ -81,7 +81,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
         tensor(2.)
     """
     checks.floating(values, "values")
-    chosen = checks.mask(mask, "mask")
+    chosen: Tensor = checks.mask(mask, "mask")
     checks.same_shape(mask, "mask", values, "values")
     checks.selects_something(chosen, "mask")
     return masked_sum(values, chosen) / chosen.sum()

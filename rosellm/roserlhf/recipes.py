@@ -18,8 +18,8 @@ class GrpoConfig(TrainConfig):
     """Group-relative policy optimisation: standardised advantages inside each group, clipped ratio, global token mean."""
 
     recipe: Literal["grpo"] = "grpo"
-    clip_low: float = Field(0.2, ge=0, lt=1, description="ratio bound below 1, as an offset")
-    clip_high: float = Field(0.2, ge=0, description="ratio bound above 1, as an offset")
+    clip_low: float = Field(default=0.2, ge=0, lt=1, description="ratio bound below 1, as an offset")
+    clip_high: float = Field(default=0.2, ge=0, description="ratio bound above 1, as an offset")
 
 
 class ReinforceConfig(TrainConfig):

@@ -15,7 +15,13 @@ class PolicyObjective(Protocol):
     """log-probabilities + advantages → an output with `.loss`, `.token_loss` and `.partials`."""
 
     def __call__(
-        self, current_logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, action_mask: Tensor, *, denominator: Tensor | float
+        self,
+        current_logprobs: Tensor,
+        old_logprobs: Tensor,
+        advantages: Tensor,
+        action_mask: Tensor,
+        *,
+        denominator: Tensor | float,
     ) -> Any: ...
 
 
