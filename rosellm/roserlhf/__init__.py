@@ -7,6 +7,7 @@ used (PEP 562). Type checkers see the same names through the imports under `TYPE
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,13 +41,22 @@ _OWNERS = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = sorted([*_OWNERS, *_MODULES, "__version__"])
 
 
+def _load(module: str) -> ModuleType:
+    try:
+        return importlib.import_module(f"{__name__}.{module}")
+    except ModuleNotFoundError as error:
+        from rosellm.roserlhf.errors import missing_extra
+
+        raise missing_extra(error) from error
+
+
 if not TYPE_CHECKING:  # else a checker would accept every misspelled name
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
-            return importlib.import_module(f"{__name__}.{name}")
+            return _load(name)
         if name in _OWNERS:
-            value = getattr(importlib.import_module(f"{__name__}.{_OWNERS[name]}"), name)
+            value = getattr(_load(_OWNERS[name]), name)
             globals()[name] = value
             return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from rosellm.roserlhf.config import Config
+from rosellm.roserlhf.errors import ConfigError
 
 
 class ModelConfig(Config):
     """The small causal transformer (Llama architecture) that is built when no model is handed in."""
 
     layers: int = Field(default=3, ge=1, description="transformer blocks")
-    hidden_size: int = Field(default=128, ge=8, description="width; a multiple of heads")
+    hidden_size: int = Field(default=128, ge=8, description="width; a multiple of twice the heads")
     heads: int = Field(default=4, ge=1, description="attention heads")
     intermediate_size: int = Field(default=256, ge=8, description="width of the feed-forward layer")
+
+    @model_validator(mode="after")
+    def _whole_heads(self) -> Self:
+        if self.hidden_size % (2 * self.heads):  # rotary positions turn pairs of dimensions inside each head
+            raise ConfigError(f"hidden_size must be a multiple of 2 * heads = {2 * self.heads}, got {self.hidden_size}")
+        return self
 
 
 class WarmStartConfig(Config):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rosellm.roserlhf.trainer.config import TrainConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class PolicyObjective(Protocol):
