@@ -19,7 +19,6 @@ from pydantic.fields import FieldInfo
 
 from rosellm.roserlhf.errors import ConfigError
 
-
 ABOUT = "about"
 """The one table of a run file that is no option: versions and hashes, written for readers."""
 

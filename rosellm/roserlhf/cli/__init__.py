@@ -1,6 +1,7 @@
-"""The command `roserlhf`: `argv -> exit code`. Errors are one line; 2 means the call was wrong, 1 that it failed, 130 that it was stopped.
+"""The command `roserlhf`: `argv -> exit code`.
 
-Nothing here is heavy: `--help`, `--dry-run` and a misspelled option are answered before torch is imported.
+Errors are one line; 2 means that the call was wrong, 1 that it failed, 130 that it was stopped. Nothing here is heavy: `--help`,
+`--dry-run` and a misspelled option are answered before torch is imported.
 """
 
 from __future__ import annotations

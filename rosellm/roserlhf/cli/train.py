@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 
@@ -52,7 +53,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _peek(argv: Sequence[str], option: str) -> str | None:
-    for here, after in zip(argv, [*argv[1:], ""], strict=True):
+    for here, after in pairwise([*argv, ""]):
         if here == option or here.startswith(option + "="):
             return here.partition("=")[2] or after
     return None
@@ -88,11 +89,11 @@ def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
         return 0
     console.print(plan(config, out, resume=resume))
 
-    from rosellm.roserlhf.trainer import run as loop  # torch is loaded here, after everything that can be wrong without it
+    from rosellm.roserlhf.trainer.run import train  # torch is loaded here, after everything that can be wrong without it
 
     with Display(console) as display, _interruptible(console) as stop:
         try:
-            done = loop.train(recipes.recipe_from(config), out=out, resume=resume, on_progress=display, should_stop=stop.is_set)
+            done = train(recipes.recipe_from(config), out=out, resume=resume, on_progress=display, should_stop=stop.is_set)
         except KeyboardInterrupt:
             done = None
     if done is None or done.status == "interrupted":
