@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pickle
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +36,24 @@ def test_records_errors_and_configuration_load_no_torch() -> None:
 @pytest.mark.parametrize("name", rosellm.roserlhf.__all__)
 def test_every_public_name_resolves(name: str) -> None:
     assert getattr(rosellm.roserlhf, name) is not None
+
+
+@pytest.mark.parametrize("door", ["advantages", "losses", "trajectory", "errors"])
+def test_everything_a_door_shows_is_public(door: str) -> None:
+    module = importlib.import_module(f"rosellm.roserlhf.{door}")
+    assert set(module.__all__) <= set(rosellm.roserlhf.__all__)
+    assert len(module.__all__) == len(set(module.__all__))
+
+
+def test_type_checkers_see_the_names_that_exist() -> None:
+    tree = ast.parse(Path(rosellm.roserlhf.__file__).read_text(encoding="utf-8"))
+    guarded = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    seen = {"__version__"}
+    for node in guarded.body:
+        assert isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            seen |= set(importlib.import_module(str(node.module)).__all__) if alias.name == "*" else {alias.name}
+    assert seen == set(rosellm.roserlhf.__all__)
 
 
 def test_star_import_brings_exactly_the_public_names() -> None:

@@ -11,13 +11,80 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rosellm.roserlhf import advantages as advantages
     from rosellm.roserlhf import errors as errors
+    from rosellm.roserlhf import losses as losses
     from rosellm.roserlhf import recipes as recipes
+    from rosellm.roserlhf import trajectory as trajectory
+    from rosellm.roserlhf.advantages import *  # noqa: F403
+    from rosellm.roserlhf.environment.base import ToolEnvironment as ToolEnvironment
+    from rosellm.roserlhf.environment.protocol import Environment as Environment
+    from rosellm.roserlhf.environment.protocol import Observation as Observation
+    from rosellm.roserlhf.environment.protocol import StepResult as StepResult
+    from rosellm.roserlhf.environment.protocol import Task as Task
+    from rosellm.roserlhf.environment.tools import tool as tool
     from rosellm.roserlhf.errors import *  # noqa: F403
+    from rosellm.roserlhf.losses import *  # noqa: F403
+    from rosellm.roserlhf.trajectory import *  # noqa: F403
 
 __version__ = "0.1.0"
 
 _NAMES: dict[str, tuple[str, ...]] = {
+    "advantages": (
+        "broadcast_turn_advantages",
+        "discounted_returns",
+        "generalized_advantage_estimation",
+        "group_standardized_advantages",
+        "leave_one_out_advantages",
+        "skip_observation_generalized_advantage_estimation",
+    ),
+    "losses": (
+        "Aggregation",
+        "GspoPolicyLossOutput",
+        "Partial",
+        "PolicyLossOutput",
+        "ReinforcePolicyLossOutput",
+        "SaoPolicyLossOutput",
+        "SapoPolicyLossOutput",
+        "aggregate",
+        "clipped_policy_loss",
+        "direct_double_sided_mask",
+        "gather_token_logprobs",
+        "gspo_policy_loss",
+        "gspo_token_policy_loss",
+        "masked_mean",
+        "reinforce_policy_loss",
+        "rollout_denominators",
+        "sao_policy_loss",
+        "sapo_policy_loss",
+        "sequence_log_ratio",
+        "step_denominator",
+    ),
+    "trajectory": (
+        "Blame",
+        "CopySpan",
+        "Ending",
+        "Failure",
+        "ParentKind",
+        "ParentLink",
+        "ParseFailure",
+        "ParsedAction",
+        "PolicyAction",
+        "PrefixCache",
+        "ResultOrigin",
+        "ResultStatus",
+        "SCHEMA_VERSION",
+        "SamplingParameters",
+        "ScoreRecord",
+        "StopReason",
+        "TokenSpan",
+        "ToolCall",
+        "ToolResult",
+        "Trajectory",
+        "TransitionRecord",
+        "VersionSpan",
+        "naming_trajectory",
+    ),
     "errors": (
         "CheckpointError",
         "ConfigError",
@@ -34,8 +101,18 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "ShapeError",
         "StoreError",
     ),
+    "environment.base": ("ToolEnvironment",),
+    "environment.protocol": (
+        "Environment",
+        "Observation",
+        "StepResult",
+        "Task",
+    ),
+    "environment.tools": ("tool",),
 }
-_MODULES = ("errors", "recipes")
+"""Public names by the module that owns them."""
+
+_MODULES = ("advantages", "errors", "losses", "recipes", "trajectory")
 _OWNERS = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = sorted([*_OWNERS, *_MODULES, "__version__"])
