@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rosellm.roserlhf.errors import DeviceError, DtypeError, MaskError, NonFiniteError, RangeError, RoseError, ShapeError
@@ -158,3 +158,14 @@ def selects_something(mask_: Any, argument: str) -> None:
 
 
 _EMPTY_FIX = "pass denominator= (of the whole optimizer step) if an empty micro-batch is expected"
+
+
+def each(
+    argument: str, requirement: str, read: Callable[[], tuple[Any, Any]], error: type[RoseError], *, fix: str | None = None
+) -> None:
+    """Require something of every number: `read()` returns the numbers and, elementwise, which of them break the requirement."""
+    if not _reads_values():
+        return
+    values, bad = read()
+    got = f"the value {values[bad].flatten()[0].item()}" if bad.device.type == "cpu" and bool(bad.any()) else "other values"
+    _value_check(bad.any(), fail(error, argument, requirement, got, fix=fix))
