@@ -18,7 +18,8 @@ install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[train,test,docs]'
+	@echo 'installing the pinned versions into .venv: a minute or two, more where torch must be downloaded'
+	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[train,test,docs]'
 	@touch $@
 
 train: install
@@ -31,7 +32,7 @@ lint: install
 	$(BIN)/lint-imports --no-logo | tail -n 1
 
 docs: install
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 test: lint docs
 	$(BIN)/python -m pytest $(ARGS)
