@@ -276,7 +276,8 @@ class Trajectory:
     def _check_answer(self, action: PolicyAction, transition: TransitionRecord) -> None:
         if isinstance(action.parsed_action, ParsedAction):
             _check_result_order(action.parsed_action, transition.results)
-        if not transition.observation and transition.ending in (None, "truncated") and self.prompt:
+        keeps_ids = self.prompt or (self.transitions and self.transitions[0].observation)
+        if keeps_ids and not transition.observation and transition.ending in (None, "truncated"):
             rule = "hold at least one span when another action follows or the end is truncated"
             raise fail(
                 RecordError,

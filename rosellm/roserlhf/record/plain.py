@@ -7,6 +7,7 @@ and torch are recognised by their `tolist` method, never imported.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -225,9 +226,14 @@ def digest(value: Any, without: frozenset[str]) -> str:
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
+@functools.cache
+def _field_names(cls: type[Any]) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(cls))
+
+
 def _canonical(value: Any, without: frozenset[str]) -> Any:
     if is_dataclass(value):
-        kept = {f.name: _canonical(getattr(value, f.name), without) for f in fields(value) if f.name not in without}
+        kept = {name: _canonical(getattr(value, name), without) for name in _field_names(type(value)) if name not in without}
         return {"class": type(value).__name__, "fields": kept}
     if isinstance(value, Mapping):
         return {k: _canonical(v, without) for k, v in value.items()}

@@ -121,4 +121,6 @@ class SamplingParameters:
             if value is not None and plain.natural(value, name) == 0:
                 raise fail(RecordError, name, "be ≥ 1 or None", value)
         if self.seed_key is not None:
-            _set(self, "seed_key", plain.sequence(self.seed_key, "seed_key"))
+            key = plain.sequence(self.seed_key, "seed_key")
+            parts = (p if isinstance(p, str) else plain.integer(p, f"seed_key[{i}]") for i, p in enumerate(key))
+            _set(self, "seed_key", tuple(parts))

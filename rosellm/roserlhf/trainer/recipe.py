@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rosellm.roserlhf.trainer.config import TrainConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class PolicyObjective(Protocol):
     """log-probabilities + advantages → an output with `.loss`, `.token_loss` and `.partials`."""
 
     def __call__(
-        self, current_logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, action_mask: Tensor, *, denominator: Tensor | float
+        self,
+        current_logprobs: Tensor,
+        old_logprobs: Tensor,
+        advantages: Tensor,
+        action_mask: Tensor,
+        *,
+        denominator: Tensor | float,
     ) -> Any: ...
 
 
