@@ -38,12 +38,12 @@ def test_sums_that_floats_hold_exactly_are_exact() -> None:
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
-@pytest.mark.parametrize("steps", [6, 10 * BLOCK])
-def test_a_decay_of_zero_stops_what_is_not_finite(poison: float, steps: int) -> None:
+@pytest.mark.parametrize(("steps", "distance"), [(6, 1), (10 * BLOCK, 1), (10 * BLOCK, 2 * BLOCK)])
+def test_a_decay_of_zero_stops_what_is_not_finite(poison: float, steps: int, distance: int) -> None:
     increments, decays = torch.ones(steps), torch.ones(steps)
     cut = steps // 2
     decays[cut] = 0.0
-    increments[cut + 1] = poison
+    increments[cut + distance] = poison
     result = backward_recursion(increments, decays)
     assert result[: cut + 1].tolist() == [float(cut + 1 - t) for t in range(cut + 1)]
     assert not result[cut + 1].isfinite()

@@ -58,6 +58,10 @@ class ChatCodec:
         closing = () if context_ids[-1] == self._end else (TokenSpan((self._end,), "assistant", (False,)),)
         return (*closing, *self.render(new_messages))
 
+    def reply(self, text: str) -> tuple[int, ...]:
+        """Encode a scripted reply, its end marker included."""
+        return (*self._encode(text), self._end)
+
     def parse(self, token_ids: Sequence[int]) -> ParsedAction | ParseFailure:
         """Parse one reply; one that was cut by a budget is told so, not called malformed."""
         if not token_ids or token_ids[-1] != self._end:

@@ -40,7 +40,7 @@ def build_tokenizer(pieces: Sequence[str]) -> PreTrainedTokenizerFast:
     words = list(dict.fromkeys([*pieces, *_CHARACTERS]))
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate([*markers, *words])}, unk_token=UNKNOWN))
     longest_first = sorted((word for word in words if len(word) > 1), key=lambda word: (-len(word), word))
-    pattern = "|".join([*map(_escape, longest_first), r"(?s:.)"])
+    pattern = "|".join([*map(_escape, longest_first), r"[\s\S]"])
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
     tokenizer.decoder = decoders.Fuse()
     fast = PreTrainedTokenizerFast(

@@ -91,7 +91,8 @@ class LlamaStep:
         written = torch.tensor(rows, device=ids.device)[:, None]
         read = slice(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == batch else written[:, 0]
         cosine, sine = self.cosine[positions][:, None], self.sine[positions][:, None]
-        visible = (torch.arange(span, device=ids.device) <= positions[..., None])[:, None]
+        shared = self.heads // self.kv_heads
+        visible = (torch.arange(span, device=ids.device) <= positions[..., None])[:, None].repeat(1, 1, shared, 1)
         sizes = [self.heads * self.head_dim, self.kv_heads * self.head_dim, self.kv_heads * self.head_dim]
         epsilon, width = self.config.rms_norm_eps, (self.config.hidden_size,)
         for layer, (norm_in, qkv, out, norm_post, gate_up, down) in enumerate(self.blocks):
@@ -101,10 +102,11 @@ class LlamaStep:
             keys, values = cache.keys[layer], cache.values[layer]
             keys[written, :, positions] = k.transpose(1, 2)
             values[written, :, positions] = v.view(batch, new, self.kv_heads, self.head_dim)
-            attended = F.scaled_dot_product_attention(
-                q, keys[read, :, :span], values[read, :, :span], attn_mask=visible, enable_gqa=self.heads != self.kv_heads
-            )
-            hidden = hidden + F.linear(attended.transpose(1, 2).reshape(batch, new, -1), out)
+            # the query heads that share a key-value head stand behind one another, so that keys and values are read once
+            q = q.reshape(batch, self.kv_heads, shared * new, self.head_dim)
+            attended = F.scaled_dot_product_attention(q, keys[read, :, :span], values[read, :, :span], attn_mask=visible)
+            attended = attended.view(batch, self.heads, new, self.head_dim).transpose(1, 2)
+            hidden = hidden + F.linear(attended.reshape(batch, new, -1), out)
             gate, up = F.linear(F.rms_norm(hidden, width, norm_post, epsilon), gate_up).chunk(2, -1)
             hidden = hidden + F.linear(F.silu(gate) * up, down)
         final = hidden[torch.arange(batch, device=ids.device), last]

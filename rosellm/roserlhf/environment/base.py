@@ -45,6 +45,8 @@ class ToolEnvironment(ABC):
         self.results: list[ToolResult] = []
         self.mistakes = 0
         """Replies that held no executable call."""
+        self.shown = ""
+        """The last observation, as one text."""
 
     @staticmethod
     @abstractmethod
@@ -78,20 +80,21 @@ class ToolEnvironment(ABC):
         """Begin an episode."""
         self.task, self.finished, self.results, self.mistakes = task, False, [], 0
         self.reset()
-        return Observation((Message("user", self.prompt()),))
+        self.shown = self.prompt()
+        return Observation((Message("user", self.shown),))
 
     async def step(self, action: ParsedAction | ParseFailure, run: ToolRunner) -> StepResult:
         """Execute the calls of one action in order; without any, say so."""
-        results = [await run.call(call, tuple(self.results)) for call in action.calls] if isinstance(action, ParsedAction) else []
-        failures = [action] if isinstance(action, ParseFailure) else list(action.failures)
-        failed = [ToolResult(f.call_id or f"failed-{i}", "invalid", f.reason, "harness", attempts=0) for i, f in enumerate(failures)]
-        if not results and not failed:
-            failed = [ToolResult("none", "invalid", "no tool call", "harness", attempts=0)]
-        self.mistakes += sum(r.status == "invalid" for r in (*results, *failed))
-        self.results += [*results, *failed]
-        messages = tuple(Message("tool", r.content) for r in (*results, *failed))
+        calls = action.calls if isinstance(action, ParsedAction) else ()
+        failures = action.failures if isinstance(action, ParsedAction) else (action,)
+        results = [await run.call(call, tuple(self.results)) for call in calls]
+        complaints = [failure.reason for failure in failures] or ([] if calls else ["no tool call"])
+        self.mistakes += len(complaints) + sum(result.status == "invalid" for result in results)
+        self.results += results
+        messages = tuple(Message("tool", text) for text in (*(result.content for result in results), *complaints))
+        self.shown = "\n".join(message.content for message in messages)
         cause = "finished" if self.finished else None
-        return StepResult(Observation(messages), (*results, *failed), terminated=self.finished, cause=cause)
+        return StepResult(Observation(messages), tuple(results), terminated=self.finished, cause=cause)
 
     def close(self) -> None:
         """Nothing is held."""
