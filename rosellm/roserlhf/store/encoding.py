@@ -126,7 +126,8 @@ def _fields(record: Any) -> dict[str, Any]:
     written = {}
     for name, default in _DEFAULTS[type(record)]:
         value = getattr(record, name)
-        if value is default or (value == default and name != _ALWAYS_WRITTEN):
+        # 0.0 == -0.0, so equal floats are written: what is left out must come back bit for bit.
+        if name != _ALWAYS_WRITTEN and (value is default or (value == default and type(value) is not float)):
             continue
         if type(value) in _DEFAULTS:
             value = _fields(value)
