@@ -591,7 +591,19 @@ def test_a_record_with_a_field_from_the_future_is_refused() -> None:
         encoding.decode(encoding.pack(written))
 
 
-@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x92\x01", encoding.pack([1]), encoding.pack("x"), b"\xc7\x01\x09x"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xc1",
+        b"\x92\x01",
+        encoding.pack([1]),
+        encoding.pack("x"),
+        b"\xc7\x01\x09x",
+        encoding.pack({"actions": [1]}),
+        encoding.pack({}),
+    ],
+)
 def test_bytes_that_are_no_record_are_refused(data: bytes) -> None:
     with pytest.raises(StoreError):
         encoding.decode(data)

@@ -524,6 +524,9 @@ def test_a_failure_is_one_of_three_peoples() -> None:
     finished = record(actions=[action()], transitions=[TransitionRecord(0, None, {}, True)])
     with pytest.raises(RecordError, match="no failure can be added, the record is finished"):
         finished.fail("policy", "late")
+    with pytest.raises(RecordError, match="failure must be None in a finished record"):
+        replace(finished, failure=Failure("policy", "late"))
+    assert record(failure=Failure("policy", "early")).sealed
 
 
 # --- nothing changes afterwards -------------------------------------------------------------------------------------------------

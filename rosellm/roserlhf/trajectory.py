@@ -228,6 +228,12 @@ class Trajectory:
         _set(self, "transitions", ())
         for i, action in enumerate(actions):
             self._add(action, transitions[i] if i < len(transitions) else None)
+        if self.failure is not None:
+            if self.is_finished:
+                raise fail(
+                    RecordError, "failure", "be None in a finished record", self.failure, fix="its transitions name the blame"
+                )
+            self.seal()
 
     def append(self, action: PolicyAction, transition: TransitionRecord | None = None) -> None:
         """Add one turn.
@@ -301,7 +307,8 @@ class Trajectory:
         if self.is_finished or self.sealed:
             state = "finished" if self.is_finished else "sealed"
             raise RecordError(f"trajectory {self.trajectory_id!r}: no failure can be added, the record is {state}")
-        _set(self, "failure", Failure(blame, cause))
+        with naming_trajectory(self.trajectory_id):
+            _set(self, "failure", Failure(blame, cause))
         self.seal()
 
     def seal(self) -> None:

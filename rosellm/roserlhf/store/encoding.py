@@ -159,7 +159,7 @@ def decode(data: bytes) -> Trajectory:
         raise StoreError(f"a stored record must be a map of fields, got {type(written).__name__}")
     try:
         record: Trajectory = _built(Trajectory, {**written, "sealed": True})
-    except (RecordError, TypeError, KeyError) as error:
+    except (RecordError, TypeError, AttributeError) as error:
         name = written.get("trajectory_id")
         raise StoreError(f"a stored record must obey the rules of the record, got {name!r}: {error}") from error
     return record
