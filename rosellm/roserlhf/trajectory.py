@@ -22,6 +22,7 @@ from rosellm.roserlhf.errors import RecordError
 from rosellm.roserlhf.record import plain
 from rosellm.roserlhf.record.action import PolicyAction, StopReason
 from rosellm.roserlhf.record.calls import ParsedAction, ParseFailure, ResultOrigin, ResultStatus, ToolCall, ToolResult
+from rosellm.roserlhf.record.message import Message
 from rosellm.roserlhf.record.spans import CopySpan, PrefixCache, SamplingParameters, TokenSpan, VersionSpan
 from rosellm.roserlhf.record.transition import Blame, Ending, Failure, ScoreRecord, TransitionRecord
 
@@ -31,6 +32,7 @@ __all__ = [
     "CopySpan",
     "Ending",
     "Failure",
+    "Message",
     "ParentKind",
     "ParentLink",
     "ParseFailure",
