@@ -1,9 +1,9 @@
 """Contracts with one wording: `<argument> must <requirement>, got <value>`; every public function calls these in its first lines.
 
 Duck-typed on purpose: nothing here imports torch, so records and configuration share it. Shape and type checks always run. *Value*
-checks (a mask is 0/1, numbers are finite) read the data: on the CPU they raise at once; on an accelerator they would stall the stream,
-so they leave a flag on the device that `raise_deferred` reads when the caller chooses to; under `torch.compile`, and inside
-`without_value_checks()`, they are skipped. A boolean mask needs no value check.
+checks (a mask is 0/1, numbers are finite) read the data: on the CPU they raise at once; on an accelerator they would stall the
+stream, so they leave a flag on the device (one per message, however often it fails) that `raise_deferred` reads when the caller
+chooses to; under `torch.compile`, and inside `without_value_checks()`, they are skipped. A boolean mask needs no value check.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rosellm.roserlhf.errors import DeviceError, DtypeError, MaskError, NonFiniteError, RangeError, RoseError, ShapeError
 
-_deferred: list[tuple[str, type[RoseError], Any]] = []
+_deferred: dict[tuple[str, type[RoseError], str], Any] = {}
 _value_checks = True
 
 
@@ -38,8 +38,9 @@ def without_value_checks() -> Iterator[None]:
 
 def raise_deferred() -> None:
     """Raise the first value error found on an accelerator since the last call. This is the one place that waits for the device."""
-    pending, _deferred[:] = list(_deferred), []
-    for message, error, flag in pending:
+    pending = list(_deferred.items())
+    _deferred.clear()
+    for (message, error, _), flag in pending:
         if bool(flag):
             raise error(message)
 
@@ -49,12 +50,31 @@ def _reads_values() -> bool:
     return _value_checks and not (torch is not None and torch.compiler.is_compiling())
 
 
-def _value_check(bad: Any, error: RoseError) -> None:
-    """Raise `error` if the 0-d boolean tensor `bad` is true: now on the CPU, at `raise_deferred` elsewhere."""
+def _defer(error: RoseError, flag: Any) -> None:
+    """Remember on its device that the 0-d boolean `flag` stands for `error`; flags of one message are merged, so none pile up."""
+    key = (str(error), type(error), str(flag.device))
+    _deferred[key] = _deferred[key] | flag if key in _deferred else flag
+
+
+def each(
+    argument: str,
+    requirement: str,
+    read: Callable[[], tuple[Any, Any]],
+    error: type[RoseError],
+    *,
+    fix: str | None = None,
+) -> None:
+    """Require something of every number; `read()` returns the numbers and, elementwise, which of them break the requirement."""
+    if not _reads_values():
+        return
+    values, bad = read()
     if bad.device.type != "cpu":
-        _deferred.append((str(error), type(error), bad))
-    elif bool(bad):
-        raise error
+        _defer(fail(error, argument, requirement, "other values", fix=fix), bad.any())
+    elif bool(bad.any()):
+        place = bad.nonzero()[0].tolist()
+        raise fail(
+            error, argument, requirement, f"the value {values[bad].flatten()[0].item()}{f' at {place}' if place else ''}", fix=fix
+        )
 
 
 def is_tensor(value: object) -> bool:
@@ -109,28 +129,37 @@ def mask(value: Any, argument: str) -> Any:
         return value
     if value.is_complex():
         raise fail(DtypeError, argument, "be boolean or exactly 0/1", value.dtype)
-    if _reads_values():
-        bad = ((value != 0) & (value != 1)).any()
-        _value_check(bad, fail(MaskError, argument, "be boolean or exactly 0/1", _sample(value, bad)))
+    each(argument, "be boolean or exactly 0/1", lambda: (value, (value != 0) & (value != 1)), MaskError)
     return value == 1
-
-
-def _sample(value: Any, bad: Any) -> str:
-    if value.device.type != "cpu" or not bool(bad):
-        return "other values"
-    return f"the value {value[(value != 0) & (value != 1)].flatten()[0].item()}"
 
 
 def finite(value: Any, argument: str, where: Any | None = None) -> None:
     """Require finite numbers, at the positions `where` (boolean) if given."""
-    if not _reads_values():
-        return
-    bad = ~value.isfinite()
-    if where is not None:
-        bad = bad & where
-    count = int(bad.sum()) if value.device.type == "cpu" else "some"
     place = "" if where is None else " wherever its mask is true"
-    _value_check(bad.any(), fail(NonFiniteError, argument, f"be finite{place}", f"{count} NaN or infinite value(s)"))
+    each(argument, f"be finite{place}", lambda: (value, _chosen(~value.isfinite(), where)), NonFiniteError)
+
+
+def positive(value: Any, argument: str, where: Any | None = None) -> None:
+    """Require finite numbers above zero, at the positions `where` (boolean) if given."""
+    place = "" if where is None else " wherever its mask is true"
+    each(argument, f"be positive and finite{place}", lambda: (value, _chosen(~(value.isfinite() & (value > 0)), where)), RangeError)
+
+
+def index(value: Any, argument: str, size: int | None, where: Any | None = None, *, fix: str | None = None) -> None:
+    """Require integers in [0, size), at the positions `where` (boolean) if given; `size=None` sets no upper end."""
+    integer(value, argument)
+    place = "" if where is None else " wherever its mask is true"
+    requirement = f"be in [0, {'inf' if size is None else size}){place}"
+
+    def read() -> tuple[Any, Any]:
+        outside = value < 0 if size is None else (value < 0) | (value >= size)
+        return value, _chosen(outside, where)
+
+    each(argument, requirement, read, RangeError, fix=fix)
+
+
+def _chosen(bad: Any, where: Any | None) -> Any:
+    return bad if where is None else bad & where
 
 
 def number_in(value: Any, argument: str, low: float, high: float, *, open_low: bool = False, open_high: bool = False) -> None:
@@ -151,10 +180,12 @@ def one_of(value: Any, argument: str, allowed: Sequence[object]) -> None:
         raise fail(RangeError, argument, "be one of " + ", ".join(repr(a) for a in allowed), repr(value))
 
 
-def selects_something(mask_: Any, argument: str) -> None:
+def selects_something(mask_: Any, argument: str, *, fix: str | None = None) -> None:
     """Require a mask that selects at least one position; the message keeps the words `empty mask`."""
-    if _reads_values():
-        _value_check(~mask_.any(), MaskError(f"{argument} must select at least one position, got an empty mask; {_EMPTY_FIX}"))
-
-
-_EMPTY_FIX = "pass denominator= (of the whole optimizer step) if an empty micro-batch is expected"
+    if not _reads_values():
+        return
+    error = fail(MaskError, argument, "select at least one position", "an empty mask", fix=fix)
+    if mask_.device.type != "cpu":
+        _defer(error, ~mask_.any())
+    elif not bool(mask_.any()):
+        raise error

@@ -30,6 +30,12 @@ class Partial:
         """Return `sum / count`; NaN where nothing was counted, because an undefined mean is not 0."""
         return self.sum / self.count
 
+    @classmethod
+    def nothing(cls, like: Tensor) -> Partial:
+        """Return zero of zero, on the device of `like`: a statistic that this call has no data for, so that its mean is NaN."""
+        zero = torch.zeros((), dtype=torch.promote_types(like.dtype, torch.float32), device=like.device)
+        return cls(zero, zero)
+
 
 def at_least_float32(values: Tensor) -> Tensor:
     """Upcast half precision (and integers) to float32; float32 and float64 stay."""
@@ -39,14 +45,14 @@ def at_least_float32(values: Tensor) -> Tensor:
 def select(values: Tensor, mask: Tensor, fill: float = 0.0) -> Tensor:
     """Return `values` where the boolean `mask` is true and the constant `fill` elsewhere, with no gradient to what is left out.
 
-    Forward and backward never touch the values that were left out. Apply it *before* an operation that could overflow: a `where`
+    Forward and backward never touch the values that were left out. Apply it *before* an operation that could overflow: a selection
     after `exp` still multiplies an infinite derivative by zero in the backward pass.
     """
-    return torch.where(mask, values, torch.full_like(values, fill))
+    return values.masked_fill(~mask, fill)
 
 
 def masked_sum(values: Tensor, mask: Tensor, dim: int | None = None) -> Tensor:
-    """Sum the selected values, over everything or over `dim`, in at least float32."""
+    """Sum the selected values, over everything or over `dim`, in at least float32; the sum of nothing is a zero in the graph."""
     chosen = select(at_least_float32(values), mask)
     return chosen.sum() if dim is None else chosen.sum(dim)
 
@@ -55,6 +61,11 @@ def partial(values: Tensor, mask: Tensor) -> Partial:
     """Detached `Partial` of the selected values."""
     total = masked_sum(values.detach(), mask)
     return Partial(total, mask.sum().to(total.dtype))
+
+
+def fraction(what: Tensor, among: Tensor) -> Partial:
+    """Count how often one boolean holds among the positions where another does."""
+    return partial(what.to(torch.float32), among)
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
@@ -81,7 +92,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
         tensor(2.)
     """
     checks.floating(values, "values")
-    chosen = checks.mask(mask, "mask")
+    chosen: Tensor = checks.mask(mask, "mask")
     checks.same_shape(mask, "mask", values, "values")
     checks.selects_something(chosen, "mask")
     return masked_sum(values, chosen) / chosen.sum()

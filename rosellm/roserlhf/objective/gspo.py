@@ -1,0 +1,209 @@
+"""GSPO and GSPO-token: one geometric-mean ratio per sequence, clipped once per sequence."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rosellm.roserlhf import checks
+from rosellm.roserlhf.errors import ShapeError
+from rosellm.roserlhf.masked import Partial, at_least_float32, fraction, partial, select
+from rosellm.roserlhf.objective import inputs
+from rosellm.roserlhf.objective.aggregation import Aggregation, weighing
+from rosellm.roserlhf.objective.outputs import Core, GspoPolicyLossOutput, finish
+from rosellm.roserlhf.objective.ratios import Ratios, bounded, clip_fractions_by_sign, divergence, outside
+from rosellm.roserlhf.objective.segments import Segments, indexed_segments, segments
+
+
+def gspo_policy_loss(
+    current_logprobs: Tensor,
+    rollout_logprobs: Tensor,
+    sequence_advantages: Tensor,
+    action_mask: Tensor,
+    *,
+    clip_low: float,
+    clip_high: float,
+    max_log_ratio: float = 20.0,
+    aggregation: Aggregation = "sequence_mean",
+    denominator: float | Tensor | None = None,
+    sequence_ids: Tensor | None = None,
+    rollout_ids: Tensor | None = None,
+    horizon: float | None = None,
+) -> GspoPolicyLossOutput:
+    r"""Maximise the sequence-level clipped surrogate of GSPO.
+
+    .. math::
+        s_i = \exp\Big(\frac{1}{n_i} \sum_t m_{it} (\ell_{it} - \ell_{it}^{\text{behaviour}})\Big), \qquad
+        J = \frac{1}{N} \sum_i \min\big(s_i A_i,\ \operatorname{clip}(s_i, 1-\epsilon_l, 1+\epsilon_h) A_i\big)
+
+    Every token of an unclipped sequence gets the same gradient `s * A / (n * N)`. `s` is the geometric mean of the token
+    ratios, not the density ratio of the sequence: with 1000 tokens, 1.0004 is a density ratio of 1.49. A sequence without a live
+    token has no ratio and is left out. One-token sequences give PPO. A ratio exactly on a bound keeps its gradient.
+
+    Default: `aggregation="sequence_mean"`, every response with equal weight, as printed. Under another aggregation each token
+        carries
+    its sequence's surrogate, so `token` weighs sequences by their length.
+
+    Source: Zheng et al. 2025 (GSPO), Eq. 5 and 7, gradient Eq. 10, https://arxiv.org/abs/2507.18071
+
+    Args:
+        current_logprobs: `[..., T]`, floating point.
+        rollout_logprobs: same shape: recorded behaviour log-probabilities; detached.
+        sequence_advantages: one per row, `[...]`; with `sequence_ids` one per sequence, `[S]`, which the ids then index. Detached.
+        action_mask: same shape as `current_logprobs`, boolean or exactly 0/1. Masked values may be anything.
+        clip_low: offset below 1, in [0, 1); the paper uses 3e-4, far below a token clip.
+        clip_high: offset above 1, at least 0; the paper uses 4e-4.
+        max_log_ratio: bound on the absolute log-ratio of a sequence, above 0; infinity switches it off.
+        aggregation: how tokens are weighed; this and the following arguments are explained at `aggregate`.
+        denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
+        sequence_ids: same shape as `current_logprobs`, indices in `[0, S)`: several sequences packed in one row.
+        rollout_ids: per token or per row, for `aggregation="rollout"`.
+        horizon: for `aggregation="horizon"`.
+
+    Returns:
+        `GspoPolicyLossOutput` with `sequence_ratios` shaped like `sequence_advantages`.
+
+    Raises:
+        MaskError: the mask is not 0/1, or empty without a denominator (`empty mask`).
+        NonFiniteError: NaN or infinity at a live position; the message names the argument.
+        RangeError, ShapeError, DtypeError, DeviceError: a number is out of range, or the tensors do not fit together.
+
+    Example:
+        >>> current, rollout = torch.tensor([[4.0, 1.0]]).log(), torch.zeros(1, 2)
+        >>> gspo_policy_loss(current, rollout, torch.ones(1), torch.ones(1, 2), clip_low=0.2, clip_high=2.0).sequence_ratios
+        tensor([2.])
+    """
+    mask = inputs.token_mask(action_mask, current_logprobs)
+    bounds = inputs.ratio_bounds(clip_low, clip_high)
+    inputs.positive_number(max_log_ratio, "max_log_ratio")
+    how = weighing(mask, aggregation, denominator, sequence_ids, rollout_ids, horizon)
+    units = _sequences(sequence_advantages, mask, sequence_ids)
+    live = units.lengths() > 0
+    checks.finite(sequence_advantages, "sequence_advantages", where=live)
+    credit = select(at_least_float32(sequence_advantages.detach()), live)
+    current = inputs.current(current_logprobs, mask)
+    rollout = inputs.recorded(rollout_logprobs, "rollout_logprobs", mask)
+
+    ratios = bounded(units.mean(current - rollout), max_log_ratio)
+    ratio = ratios.value
+    surrogate = torch.minimum(ratio * credit, ratio.clamp(*bounds) * credit)
+
+    by_sign = clip_fractions_by_sign("sequence_clip_fraction", ratio, bounds, credit, live)
+    core = finish(units.spread(surrogate), mask, how, {**_statistics(ratios, bounds, live), **by_sign})
+    return _output(core, ratios, live)
+
+
+def gspo_token_policy_loss(
+    current_logprobs: Tensor,
+    rollout_logprobs: Tensor,
+    token_advantages: Tensor,
+    action_mask: Tensor,
+    *,
+    clip_low: float,
+    clip_high: float,
+    max_log_ratio: float = 20.0,
+    aggregation: Aggregation = "sequence_mean",
+    denominator: float | Tensor | None = None,
+    sequence_ids: Tensor | None = None,
+    rollout_ids: Tensor | None = None,
+    horizon: float | None = None,
+) -> GspoPolicyLossOutput:
+    r"""Maximise the token form of GSPO, whose advantages may differ inside a sequence.
+
+    .. math::
+        s_{it} = \operatorname{sg}[s_i] \cdot \frac{\pi_\theta(x_{it})}{\operatorname{sg}[\pi_\theta(x_{it})]}, \qquad
+        J = \frac{1}{N} \sum_i \frac{1}{n_i} \sum_t
+            \min\big(s_{it} A_{it},\ \operatorname{clip}(s_{it}, 1-\epsilon_l, 1+\epsilon_h) A_{it}\big)
+
+    The second factor is numerically 1 and carries the gradient: each active token gets `s * A / (n * N)` with its own `A`. With one
+    advantage per sequence, value and gradient equal `gspo_policy_loss`, clipped or not. Averaging the advantages of a sequence
+    first, as some ports do, destroys the credit of single turns. Default: `aggregation="sequence_mean"`, as printed.
+
+    Source: Zheng et al. 2025 (GSPO), Eq. 13 and 14, https://arxiv.org/abs/2507.18071
+
+    Args:
+        current_logprobs: `[..., T]`, floating point.
+        rollout_logprobs: same shape: recorded behaviour log-probabilities; detached.
+        token_advantages: same shape, or one per row, `[...]` or `[..., 1]`, where a row is one sequence; detached.
+        action_mask: same shape as `current_logprobs`, boolean or exactly 0/1. Masked values may be anything.
+        clip_low: offset below 1, in [0, 1).
+        clip_high: offset above 1, at least 0.
+        max_log_ratio: bound on the absolute log-ratio of a sequence, above 0; infinity switches it off.
+        aggregation: how tokens are weighed; this and the following arguments are explained at `aggregate`.
+        denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
+        sequence_ids: same shape as `current_logprobs`: several sequences packed in one row; any labels.
+        rollout_ids: per token or per row, for `aggregation="rollout"`.
+        horizon: for `aggregation="horizon"`.
+
+    Returns:
+        `GspoPolicyLossOutput` with `sequence_ratios` one per row; with `sequence_ids` one slot per token, the sequences in the
+        order of their ids and NaN in the slots that are left. The partials `clip_fraction_...` by sign count tokens, since
+        advantages differ inside a sequence.
+
+    Raises:
+        MaskError: the mask is not 0/1, or empty without a denominator (`empty mask`).
+        NonFiniteError: NaN or infinity at a live position; the message names the argument.
+        RangeError, ShapeError, DtypeError, DeviceError: a number is out of range, or the tensors do not fit together.
+
+    Example:
+        >>> current = torch.zeros(1, 2, requires_grad=True)
+        >>> credit, ones = torch.tensor([[1.0, -2.0]]), torch.ones(1, 2)
+        >>> out = gspo_token_policy_loss(current, torch.zeros(1, 2), credit, ones, clip_low=0.2, clip_high=0.2)
+        >>> torch.autograd.grad(out.loss, current)[0]
+        tensor([[-0.5000,  1.0000]])
+    """
+    mask = inputs.token_mask(action_mask, current_logprobs)
+    bounds = inputs.ratio_bounds(clip_low, clip_high)
+    inputs.positive_number(max_log_ratio, "max_log_ratio")
+    how = weighing(mask, aggregation, denominator, sequence_ids, rollout_ids, horizon)
+    units = segments(mask, how.sequence_ids)
+    live = units.lengths() > 0
+    current = inputs.current(current_logprobs, mask)
+    rollout = inputs.recorded(rollout_logprobs, "rollout_logprobs", mask)
+    credit = inputs.token_advantages(token_advantages, "token_advantages", mask, packed=sequence_ids is not None)
+
+    log_ratio = units.mean((current - rollout).detach())
+    carrier = current - current.detach()
+    ratios = bounded(log_ratio, max_log_ratio)
+    ratio = bounded(units.spread(log_ratio) + carrier, max_log_ratio).value
+    surrogate = torch.minimum(ratio * credit, ratio.clamp(*bounds) * credit)
+
+    by_sign = clip_fractions_by_sign("clip_fraction", ratio, bounds, credit, mask)
+    core = finish(surrogate, mask, how, {**_statistics(ratios, bounds, live), **by_sign})
+    return _output(core, ratios, live)
+
+
+def _sequences(sequence_advantages: Tensor, mask: Tensor, sequence_ids: Tensor | None) -> Segments:
+    """The sequences that the advantages are for: rows, or the indices given as ids."""
+    checks.floating(sequence_advantages, "sequence_advantages")
+    checks.same_device(sequence_advantages, "sequence_advantages", mask, "action_mask")
+    shape, rows = tuple(sequence_advantages.shape), tuple(mask.shape[:-1])
+    if sequence_ids is None:
+        if shape != rows:
+            raise checks.fail(ShapeError, "sequence_advantages", f"have one number per row {rows}", shape)
+        return segments(mask, None)
+    if len(shape) != 1:
+        raise checks.fail(ShapeError, "sequence_advantages", "have shape [S], one number per sequence id", shape)
+    return indexed_segments(mask, sequence_ids, shape[0], "sequence_ids")
+
+
+def _statistics(ratios: Ratios, bounds: tuple[float, float], live: Tensor) -> dict[str, Partial]:
+    return {
+        "sequence_clip_fraction": fraction(outside(ratios.value, bounds), live),
+        "sequence_ratio_divergence": partial(divergence(ratios.log), live),
+        "mean_sequence_ratio": partial(ratios.value, live),
+        "log_ratio_clamped_fraction": fraction(ratios.clamped, live),
+    }
+
+
+def _output(core: Core, ratios: Ratios, live: Tensor) -> GspoPolicyLossOutput:
+    return GspoPolicyLossOutput(
+        loss=core.loss,
+        objective=core.objective,
+        sequence_ratio_divergence=core.mean("sequence_ratio_divergence"),
+        sequence_clip_fraction=core.mean("sequence_clip_fraction"),
+        mean_sequence_ratio=core.mean("mean_sequence_ratio"),
+        sequence_ratios=select(ratios.value.detach(), live, float("nan")),
+        token_loss=core.token_loss,
+        partials=core.partials,
+    )

@@ -1,0 +1,87 @@
+"""Arguments of a policy loss -> checked float tensors in which masked tokens hold a constant.
+
+Selection happens here, once and before any arithmetic: a masked token has log-probability 0 on both sides (ratio 1) and advantage
+0, so NaN or infinity that stands there reaches neither a value nor a gradient further on.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import torch
+from torch import Tensor
+
+from rosellm.roserlhf import checks
+from rosellm.roserlhf.errors import ShapeError
+from rosellm.roserlhf.masked import at_least_float32, select
+
+
+def token_mask(action_mask: Tensor, current_logprobs: Tensor) -> Tensor:
+    """Check the mask against the log-probabilities `[..., T]` and return it as boolean."""
+    checks.floating(current_logprobs, "current_logprobs")
+    checks.at_least_rank(current_logprobs, 1, "current_logprobs")
+    mask: Tensor = checks.mask(action_mask, "action_mask")
+    checks.same_shape(action_mask, "action_mask", current_logprobs, "current_logprobs")
+    return mask
+
+
+def current(logprobs: Tensor, mask: Tensor) -> Tensor:
+    """Check log-probabilities of the policy that is trained; the gradient flows through what is returned."""
+    checks.finite(logprobs, "current_logprobs", where=mask)
+    _warn_if_rounded(logprobs, "current_logprobs")
+    return select(at_least_float32(logprobs), mask)
+
+
+def recorded(logprobs: Tensor, argument: str, mask: Tensor) -> Tensor:
+    """Check recorded log-probabilities and detach them: they are evidence, not parameters."""
+    checks.floating(logprobs, argument)
+    checks.same_shape(logprobs, argument, mask, "action_mask")
+    checks.finite(logprobs, argument, where=mask)
+    _warn_if_rounded(logprobs, argument)
+    return select(at_least_float32(logprobs.detach()), mask)
+
+
+def token_advantages(advantages: Tensor, argument: str, mask: Tensor, *, packed: bool) -> Tensor:
+    """Check advantages given per token, or per row `[...]` or `[..., 1]` where a row is one sequence, and detach them."""
+    checks.floating(advantages, argument)
+    checks.same_device(advantages, argument, mask, "action_mask")
+    tokens, rows = tuple(mask.shape), tuple(mask.shape[:-1])
+    shape = tuple(advantages.shape)
+    if shape != tokens and (packed or shape not in (rows, (*rows, 1))):
+        requirement = f"have the shape of the tokens {tokens}" + ("" if packed else f", or of the rows {rows} or {(*rows, 1)}")
+        raise checks.fail(ShapeError, argument, requirement, shape)
+    per_token = (advantages.detach().unsqueeze(-1) if shape == rows else advantages.detach()).expand(tokens)
+    checks.finite(per_token, argument, where=mask)
+    return select(at_least_float32(per_token), mask)
+
+
+def ratio_bounds(clip_low: float, clip_high: float) -> tuple[float, float]:
+    """Check the offsets from 1 and return the absolute bounds `ratio_min`, `ratio_max`."""
+    checks.number_in(clip_low, "clip_low", 0.0, 1.0, open_high=True)
+    checks.number_in(clip_high, "clip_high", 0.0, math.inf)
+    return 1.0 - clip_low, 1.0 + clip_high
+
+
+def positive_number(value: float, argument: str) -> None:
+    """Require a number above zero; infinity is allowed (a bound that never acts)."""
+    checks.number_in(value, argument, 0.0, math.inf, open_low=True)
+
+
+def temperature(value: float, argument: str) -> None:
+    """Require a finite number above zero."""
+    checks.number_in(value, argument, 0.0, math.inf, open_low=True, open_high=True)
+
+
+def _warn_if_rounded(logprobs: Tensor, argument: str) -> None:
+    """Half-precision log-probabilities are rounded evidence: the ratio built on them is wrong before any update."""
+    if torch.compiler.is_compiling() or logprobs.dtype not in (torch.bfloat16, torch.float16):
+        return
+    # numbers in [8, 16) are 8 * eps apart, so rounding is off by up to half of that
+    error = math.expm1(torch.finfo(logprobs.dtype).eps * 8 / 2)
+    warnings.warn(
+        f"{argument} should be float32, got {logprobs.dtype}: a log-probability near -10 is rounded so that its importance ratio "
+        f"is off by up to {error:.1%}; gather_token_logprobs upcasts the logits, store what it returns as float32",
+        UserWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,87 @@
+"""The score-function objective: advantage times log-probability, no ratio and no clip."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from rosellm.roserlhf.masked import Partial, fraction, partial
+from rosellm.roserlhf.objective import inputs
+from rosellm.roserlhf.objective.aggregation import Aggregation, weighing
+from rosellm.roserlhf.objective.outputs import ReinforcePolicyLossOutput, finish
+from rosellm.roserlhf.objective.ratios import bounded, divergence
+
+
+def reinforce_policy_loss(
+    current_logprobs: Tensor,
+    advantages: Tensor,
+    action_mask: Tensor,
+    *,
+    old_logprobs: Tensor | None = None,
+    max_log_ratio: float = 20.0,
+    aggregation: Aggregation = "token",
+    denominator: float | Tensor | None = None,
+    sequence_ids: Tensor | None = None,
+    rollout_ids: Tensor | None = None,
+    horizon: float | None = None,
+) -> ReinforcePolicyLossOutput:
+    r"""Maximise the advantage-weighted log-probability of what was sampled.
+
+    .. math:: J = \frac{1}{D} \sum_t m_t w_t A_t \ell_t, \qquad \frac{\partial J}{\partial \ell_t} = \frac{w_t A_t}{D}
+
+    The policy gradient only if the samples come from the policy that is trained: there is no importance weight, so use one update
+        per
+    batch. Its gradient equals that of `clipped_policy_loss` at ratio 1. The value is not a return and may have any sign. A discount
+    in front of later steps (the factor of the exact gradient of a discounted return) is, as nearly everywhere, left out: put it
+    into the advantages if it is wanted. Default: `aggregation="token"`.
+
+    Source: Williams 1992, https://doi.org/10.1007/BF00992696
+
+    Args:
+        current_logprobs: `[..., T]`, floating point.
+        advantages: same shape, or one per row, `[...]` or `[..., 1]`, where a row is one sequence; detached.
+        action_mask: same shape as `current_logprobs`, boolean or exactly 0/1. Masked values may be anything.
+        old_logprobs: recorded behaviour log-probabilities, only for the diagnostics; without them those are NaN.
+        max_log_ratio: bound on the absolute log-ratio of the diagnostics, above 0.
+        aggregation: how tokens are weighed; this and the following arguments are explained at `aggregate`.
+        denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
+        sequence_ids: same shape as `current_logprobs`: several sequences packed in one row.
+        rollout_ids: per token or per row, for `aggregation="rollout"`.
+        horizon: for `aggregation="horizon"`.
+
+    Returns:
+        `ReinforcePolicyLossOutput`.
+
+    Raises:
+        MaskError: the mask is not 0/1, or empty without a denominator (`empty mask`).
+        NonFiniteError: NaN or infinity at a live position; the message names the argument.
+        RangeError, ShapeError, DtypeError, DeviceError: a number is out of range, or the tensors do not fit together.
+
+    Example:
+        >>> reinforce_policy_loss(torch.tensor([[-1.0, -2.0]]), torch.tensor([2.0]), torch.ones(1, 2)).loss
+        tensor(3.)
+    """
+    mask = inputs.token_mask(action_mask, current_logprobs)
+    inputs.positive_number(max_log_ratio, "max_log_ratio")
+    how = weighing(mask, aggregation, denominator, sequence_ids, rollout_ids, horizon)
+    current = inputs.current(current_logprobs, mask)
+    credit = inputs.token_advantages(advantages, "advantages", mask, packed=sequence_ids is not None)
+    core = finish(credit * current, mask, how, _statistics(current, old_logprobs, mask, max_log_ratio))
+    return ReinforcePolicyLossOutput(
+        loss=core.loss,
+        objective=core.objective,
+        approximate_kl=core.mean("approximate_kl"),
+        mean_ratio=core.mean("mean_ratio"),
+        token_loss=core.token_loss,
+        partials=core.partials,
+    )
+
+
+def _statistics(current: Tensor, old_logprobs: Tensor | None, mask: Tensor, max_log_ratio: float) -> dict[str, Partial]:
+    if old_logprobs is None:
+        return dict.fromkeys(("approximate_kl", "mean_ratio", "log_ratio_clamped_fraction"), Partial.nothing(current))
+    ratios = bounded(current.detach() - inputs.recorded(old_logprobs, "old_logprobs", mask), max_log_ratio)
+    return {
+        "approximate_kl": partial(divergence(ratios.log), mask),
+        "mean_ratio": partial(ratios.value, mask),
+        "log_ratio_clamped_fraction": fraction(ratios.clamped, mask),
+    }
