@@ -114,7 +114,7 @@ def warnings(outcomes: Sequence[Outcome]) -> Html:
     counts = [f"{len(outcomes)} checks", f"{len(found)} with a warning", f"{passed} passed"]
     counts += [f"{missing} not possible because a metric was not recorded"] if missing else []
     rows = [[outcome.name, outcome.verdict, outcome.evidence] for outcome in outcomes]
-    table = tag("div", number_table(["check", "result", "seen"], rows, label="All checks"), class_="words plain")
+    table = tag("div", number_table(["check", "result", "seen"], rows, label="All checks"), class_="words")
     folded = tag("details", tag("summary", "All checks"), table)
     lead = tag("p", ", ".join(counts) + ".", class_="lead")
     return tag("section", tag("h2", "Warnings"), lead, *(_finding(outcome) for outcome in found), folded, id="warnings")

@@ -89,7 +89,8 @@ th,td{padding:.22rem .6rem;text-align:right;border-bottom:1px solid var(--grid);
 white-space:nowrap}
 tr:last-child>*{border-bottom:0}
 th:first-child,.words th,.words td{text-align:left}
-.words td{overflow-wrap:anywhere;white-space:normal}
+.words td,.words th{overflow-wrap:break-word;white-space:normal}
+.words .scroll{max-height:none}
 thead th{position:sticky;top:0;background:var(--card);color:var(--soft);font-weight:600;box-shadow:0 1px var(--rule)}
 tbody th{font-weight:500}
 .transcript{background:var(--card);border:1px solid var(--rule);border-radius:10px;padding:.25rem .95rem;margin:.6rem 0}
