@@ -9,6 +9,23 @@ single-string constructor (that is what makes every class picklable).
 
 from __future__ import annotations
 
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "DeviceError",
+    "DtypeError",
+    "GroupError",
+    "MaskError",
+    "MissingExtraError",
+    "NonFiniteError",
+    "RangeError",
+    "RecordError",
+    "RoseError",
+    "RunFolderError",
+    "ShapeError",
+    "StoreError",
+]
+
 
 class RoseError(Exception):
     """Any error raised on purpose by this package."""
@@ -64,3 +81,15 @@ class CheckpointError(RoseError, RuntimeError):
 
 class MissingExtraError(RoseError, ImportError):
     """An optional dependency is not installed; the message is the command that installs it."""
+
+
+_EXTRA_OF = dict.fromkeys(["pydantic", "rich", "msgspec", "transformers", "tokenizers", "safetensors"], "train")
+
+
+def missing_extra(error: ModuleNotFoundError) -> ImportError:
+    """Turn a failed import into the command that installs it; an import that no extra provides comes back as it is."""
+    module = (error.name or "").partition(".")[0]
+    if module not in _EXTRA_OF:
+        return error
+    extra = _EXTRA_OF[module]
+    return MissingExtraError(f"this needs {module}, which is not installed; pip install 'rosellm[{extra}]'", name=module)

@@ -1,0 +1,47 @@
+# `make train` and `make test` need Python >= 3.11, git and make; both create .venv and install what they need into it.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+# torch's default of spinning while it waits slows a shared machine down many times; a value set by the user wins
+export OMP_WAIT_POLICY ?= PASSIVE
+# options for the program behind a target: make train ARGS="--seed 1", make test-slow ARGS="-k shop"
+ARGS ?=
+
+.PHONY: help install train test test-slow lint docs bench check-cuda
+help:
+	@echo "make train       train an agent on shop and write its report (ARGS=... are options of 'roserlhf train')"
+	@echo "make test        everything that must hold before a change lands"
+	@echo "make test-slow   learning runs of minutes"
+	@echo "make lint docs bench check-cuda install"
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo 'installing the pinned versions into .venv: a minute or two, more where torch must be downloaded'
+	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[train,test,docs]'
+	@touch $@
+
+train: install
+	$(BIN)/roserlhf train $(ARGS)
+
+lint: install
+	$(BIN)/ruff check -q
+	$(BIN)/ruff format -q --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo | tail -n 1
+
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+test: lint docs
+	$(BIN)/python -m pytest $(ARGS)
+
+test-slow: install
+	$(BIN)/python -m pytest -m slow $(ARGS)
+
+bench: install
+	$(BIN)/python benchmarks/main_job.py $(ARGS)
+
+check-cuda: install
+	$(BIN)/python benchmarks/check_cuda.py $(ARGS)

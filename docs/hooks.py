@@ -1,0 +1,51 @@
+"""Shows docstrings as they are written: equations become MathML, which browsers draw without any script or font from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from latex2mathml.converter import convert
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.preprocessors import Preprocessor
+
+
+class DocstringMarkup(Preprocessor):
+    """`.. math::` blocks and roles such as :math:`x` -> MathML and code spans."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        """Translate the lines of one text."""
+        out: list[str] = []
+        rest = list(lines)
+        while rest:
+            line = rest.pop(0)
+            if not line.lstrip().startswith(".. math::"):
+                out.append(re.sub(r":(\w+):`~?([^`]+)`", self._role, line))
+                continue
+            margin = len(line) - len(line.lstrip())
+            formula = [line.partition("::")[2]]
+            while rest and (not rest[0].strip() or len(rest[0]) - len(rest[0].lstrip()) > margin):
+                formula.append(rest.pop(0).strip())
+            out += ["", " " * margin + self._stash(" ".join(formula).strip(), "block"), ""]
+        return out
+
+    def _role(self, found: re.Match[str]) -> str:
+        return self._stash(found[2], "inline") if found[1] == "math" else f"`{found[2].rpartition('.')[2]}`"
+
+    def _stash(self, formula: str, display: str) -> str:
+        return str(self.md.htmlStash.store(convert(formula, display=display)))
+
+
+class DocstringMarkupExtension(Extension):
+    """Registers the translation before Markdown looks at the text."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 - the name is Markdown's
+        """Install the preprocessor behind fenced code, which must stay as it is."""
+        md.preprocessors.register(DocstringMarkup(md), "docstring_markup", 24)
+
+
+def on_config(config: Any) -> Any:
+    """Give every page, and every docstring on it, the translation above."""
+    config["markdown_extensions"].append(DocstringMarkupExtension())
+    return config

@@ -1,0 +1,143 @@
+"""Reinforcement learning for LLM agents in which every gradient can be traced to its tokens, policy version, reward and rule.
+
+Importing the package imports nothing heavy, not even torch: a public name is loaded from the module that owns it when it is first
+used (PEP 562). Type checkers see the same names through the imports under `TYPE_CHECKING`; a test keeps the two lists equal.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rosellm.roserlhf import advantages as advantages
+    from rosellm.roserlhf import errors as errors
+    from rosellm.roserlhf import losses as losses
+    from rosellm.roserlhf import recipes as recipes
+    from rosellm.roserlhf import trajectory as trajectory
+    from rosellm.roserlhf.advantages import *  # noqa: F403
+    from rosellm.roserlhf.environment.base import ToolEnvironment as ToolEnvironment
+    from rosellm.roserlhf.environment.protocol import Environment as Environment
+    from rosellm.roserlhf.environment.protocol import Observation as Observation
+    from rosellm.roserlhf.environment.protocol import StepResult as StepResult
+    from rosellm.roserlhf.environment.protocol import Task as Task
+    from rosellm.roserlhf.environment.tools import tool as tool
+    from rosellm.roserlhf.errors import *  # noqa: F403
+    from rosellm.roserlhf.losses import *  # noqa: F403
+    from rosellm.roserlhf.trajectory import *  # noqa: F403
+
+__version__ = "0.1.0"
+
+_NAMES: dict[str, tuple[str, ...]] = {
+    "advantages": (
+        "broadcast_turn_advantages",
+        "discounted_returns",
+        "generalized_advantage_estimation",
+        "group_standardized_advantages",
+        "leave_one_out_advantages",
+        "skip_observation_generalized_advantage_estimation",
+    ),
+    "losses": (
+        "Aggregation",
+        "GspoPolicyLossOutput",
+        "Partial",
+        "PolicyLossOutput",
+        "ReinforcePolicyLossOutput",
+        "SaoPolicyLossOutput",
+        "SapoPolicyLossOutput",
+        "aggregate",
+        "clipped_policy_loss",
+        "direct_double_sided_mask",
+        "gather_token_logprobs",
+        "gspo_policy_loss",
+        "gspo_token_policy_loss",
+        "masked_mean",
+        "reinforce_policy_loss",
+        "rollout_denominators",
+        "sao_policy_loss",
+        "sapo_policy_loss",
+        "sequence_log_ratio",
+        "step_denominator",
+    ),
+    "trajectory": (
+        "Blame",
+        "CopySpan",
+        "Ending",
+        "Failure",
+        "ParentKind",
+        "ParentLink",
+        "ParseFailure",
+        "ParsedAction",
+        "PolicyAction",
+        "PrefixCache",
+        "ResultOrigin",
+        "ResultStatus",
+        "SCHEMA_VERSION",
+        "SamplingParameters",
+        "ScoreRecord",
+        "StopReason",
+        "TokenSpan",
+        "ToolCall",
+        "ToolResult",
+        "Trajectory",
+        "TransitionRecord",
+        "VersionSpan",
+        "naming_trajectory",
+    ),
+    "errors": (
+        "CheckpointError",
+        "ConfigError",
+        "DeviceError",
+        "DtypeError",
+        "GroupError",
+        "MaskError",
+        "MissingExtraError",
+        "NonFiniteError",
+        "RangeError",
+        "RecordError",
+        "RoseError",
+        "RunFolderError",
+        "ShapeError",
+        "StoreError",
+    ),
+    "environment.base": ("ToolEnvironment",),
+    "environment.protocol": (
+        "Environment",
+        "Observation",
+        "StepResult",
+        "Task",
+    ),
+    "environment.tools": ("tool",),
+}
+"""Public names by the module that owns them."""
+
+_MODULES = ("advantages", "errors", "losses", "recipes", "trajectory")
+_OWNERS = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = sorted([*_OWNERS, *_MODULES, "__version__"])
+
+
+def _load(module: str) -> ModuleType:
+    try:
+        return importlib.import_module(f"{__name__}.{module}")
+    except ModuleNotFoundError as error:
+        from rosellm.roserlhf.errors import missing_extra
+
+        raise missing_extra(error) from error
+
+
+if not TYPE_CHECKING:  # else a checker would accept every misspelled name
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return _load(name)
+        if name in _OWNERS:
+            value = getattr(_load(_OWNERS[name]), name)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,60 @@
+"""Rows → tensors: padded on the right, every mask from the rows' own lengths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rosellm.roserlhf import checks
+from rosellm.roserlhf.batching.rows import Row
+from rosellm.roserlhf.errors import RangeError
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B rows of T tokens; every tensor is `[B, T]` but `advantages` `[B]`."""
+
+    input_ids: Tensor
+    """int64; 0 at padding, which causal attention never shows to a real token on its left."""
+    valid_mask: Tensor
+    """bool: not padding."""
+    policy_mask: Tensor
+    """bool: sampled here."""
+    loss_mask: Tensor
+    """bool: in the loss."""
+    behaviour_logprobs: Tensor
+    """float32, aligned to `input_ids`; 0 where `policy_mask` is False."""
+    advantages: Tensor
+    """float32; NaN for rows without credit, so that training on one of them cannot go unnoticed."""
+
+
+def pad(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
+    """Pad rows to the longest of them.
+
+    Raises:
+        RangeError: no rows.
+    """
+    if not rows:
+        raise checks.fail(RangeError, "rows", "hold at least one row", 0)
+    width = max(len(row.token_ids) for row in rows)
+
+    def padded(column: Sequence[Sequence[float]], fill: float, dtype: torch.dtype) -> Tensor:
+        return torch.tensor([[*values, *[fill] * (width - len(values))] for values in column], dtype=dtype, device=device)
+
+    return Batch(
+        padded([row.token_ids for row in rows], 0, torch.int64),
+        padded([[True] * len(row.token_ids) for row in rows], False, torch.bool),
+        padded([row.policy_mask for row in rows], False, torch.bool),
+        padded([row.loss_mask for row in rows], False, torch.bool),
+        padded([row.behaviour_logprobs for row in rows], 0.0, torch.float32),
+        torch.tensor([math.nan if row.advantage is None else row.advantage for row in rows], dtype=torch.float32, device=device),
+    )
+
+
+def by_length(rows: Sequence[Row]) -> list[Row]:
+    """Sort rows by length, ties by id, so that rows of one micro-batch waste little padding; the result never depends on it."""
+    return sorted(rows, key=lambda row: (len(row.token_ids), row.trajectory_id))

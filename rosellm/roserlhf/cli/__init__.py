@@ -1,0 +1,85 @@
+"""The command `roserlhf`: `argv -> exit code`.
+
+Errors are one line; 2 means that the call was wrong, 1 that it failed, 130 that it was stopped. Nothing here is heavy: `--help`,
+`--dry-run` and a misspelled option are answered before torch is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from rosellm.roserlhf import __version__
+from rosellm.roserlhf.errors import ConfigError, MissingExtraError, RoseError, missing_extra
+
+HELP = """\
+Train language-model agents by reinforcement learning, every gradient traceable.
+
+usage: roserlhf COMMAND [OPTIONS]
+
+commands:
+  train    train an agent; writes a run folder with checkpoints and a report
+  eval     success of a trained run, or of one checkpoint, on held-out tasks
+  report   write the report of a run folder again
+
+  roserlhf COMMAND --help lists the options of a command
+
+options:
+  --help, --version
+  --debug  show the traceback of an error
+
+examples:
+  roserlhf train --recipe grpo --seed 1 --out runs/mine
+  roserlhf eval runs/mine --tasks 2048 --samples 8
+"""
+COMMANDS = {"train": "train", "eval": "evaluate", "report": "report"}
+"""Every command and the module of this package that runs it."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; the entry point of the console script."""
+    wait_passively()
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        return _dispatch(arguments)
+    except KeyboardInterrupt:
+        return 130
+    except (RoseError, OSError, ModuleNotFoundError) as error:
+        shown = missing_extra(error) if isinstance(error, ModuleNotFoundError) else error
+        if debug:
+            traceback.print_exc()
+        elif not isinstance(shown, (RoseError, OSError)):
+            raise  # a module that no extra provides: a fault of the installation or of this program, not of the call
+        print(f"roserlhf: error: {shown}", file=sys.stderr)
+        return 2 if isinstance(shown, (ConfigError, MissingExtraError)) else 1
+
+
+def wait_passively() -> None:
+    """Let idle threads of torch sleep unless the user chose otherwise; spinning starves the others on a shared machine.
+
+    It works only before torch is imported, so it is the first thing the command does. The package itself sets nothing: inside
+    somebody else's program this is not ours to decide.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("KMP_BLOCKTIME", "0")  # the same for Intel's OpenMP, which some builds of torch use
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("--help", "-h"):
+        print(HELP, end="")
+        return 0
+    if arguments[0] == "--version":
+        print(f"roserlhf {__version__}")
+        return 0
+    if arguments[0] not in COMMANDS:
+        from rosellm.roserlhf.config import nearest
+
+        near = nearest(arguments[0], tuple(COMMANDS))
+        raise ConfigError(f"unknown command {arguments[0]}; " + (f"did you mean {near[0]}?" if near else "see roserlhf --help"))
+    command = importlib.import_module(f"{__name__}.{COMMANDS[arguments[0]]}")
+    return int(command.run(arguments[1:]))

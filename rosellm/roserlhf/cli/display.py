@@ -1,0 +1,121 @@
+"""What a person sees of a run: `Progress -> one live line`, plain lines where nobody watches, and a small table at the end."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
+from rich.progress import Progress as LiveLine
+from rich.table import Table
+from rich.text import Text
+
+from rosellm.roserlhf.report.interval import wilson_interval
+from rosellm.roserlhf.trainer.progress import Progress
+
+PLAIN_EVERY = 15.0
+"""Seconds between two plain lines when the output is a file or a pipe."""
+
+
+class Display:
+    """Shows the progress of one run; a context manager that is called with each `Progress`."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._line = LiveLine(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[facts]}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task: TaskID | None = None
+        self._phase = ""
+        self._printed_at = -PLAIN_EVERY
+
+    def __enter__(self) -> Self:
+        self._line.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._line.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Show one moment of the run."""
+        if progress.message:
+            self.console.print(Text(progress.message))
+        changed = progress.phase != self._phase
+        self._phase = progress.phase
+        name = progress.phase.replace("_", " ")
+        if self.console.is_terminal:
+            if self._task is None or changed:
+                if self._task is not None:
+                    self._line.remove_task(self._task)
+                self._task = self._line.add_task(name, total=progress.steps, facts="")
+            self._line.update(self._task, completed=progress.step, total=progress.steps, facts=facts(progress))
+        elif changed or time.monotonic() - self._printed_at >= PLAIN_EVERY:
+            self._printed_at = time.monotonic()
+            self.console.print(Text(f"{name} {progress.step}/{progress.steps}  {facts(progress)}".rstrip()), soft_wrap=True)
+
+
+def facts(progress: Progress) -> str:
+    """Put the numbers that a phase measures into a few words; what it does not measure is left out."""
+    parts = [
+        None if progress.success is None else f"success {progress.success:.3f}",
+        None if progress.reward is None else f"reward {progress.reward:.3f}",
+        None if progress.kl is None else f"KL {progress.kl:.4f}",
+        None if progress.tokens_per_second is None else f"{progress.tokens_per_second:,.0f} tokens/s",
+        None if progress.seconds_left is None else f"{duration(progress.seconds_left)} left",
+    ]
+    return "  ".join(part for part in parts if part is not None)
+
+
+def duration(seconds: float) -> str:
+    """Write seconds as a person says them: `48 s`, `2 min 5 s`, `1 h 20 min`."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def share(value: float, count: int) -> str:
+    """Write a success rate with its 95 % Wilson interval."""
+    low, high = wilson_interval(value, count)
+    return f"{value:.3f}  [{low:.3f}, {high:.3f}]"
+
+
+def run_table(summary: dict[str, Any]) -> Table:
+    """Lay out the summary of a run: success before and after with 95 % intervals, where the time went, peak memory, tokens."""
+    table = _table("", "before", "after")
+    before, after = summary["success_before"], summary["success_after"]
+    for name in ("sampled", "greedy"):
+        table.add_row(f"held-out success, {name}", share(before[name], before["n"]), share(after[name], after["n"]))
+    seconds = summary["seconds"]
+    stages = ", ".join(f"{name.replace('_', ' ')} {duration(value)}" for name, value in seconds.items() if name != "total")
+    tokens = summary["tokens"]
+    table.add_section()
+    table.add_row("held-out tasks", str(before["n"]), str(after["n"]))
+    table.add_row("time", duration(seconds["total"]), stages)
+    table.add_row("peak memory", f"{summary['peak_rss_bytes'] / 2**20:,.0f} MiB", "")
+    excluded = ", ".join(f"{count:,} {reason}" for reason, count in tokens["excluded"].items()) or "none"
+    table.add_row("tokens", f"{tokens['sampled']:,} sampled", f"{tokens['trained']:,} trained; left out: {excluded}")
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def evaluation_table(result: dict[str, Any]) -> Table:
+    """Lay out an evaluation: success and pass@k with 95 % intervals, and how many groups would carry a signal."""
+    table = _table("", "share", "95 % interval")
+    return table

@@ -1,0 +1,135 @@
+"""`roserlhf train`: options and run files -> a run folder; Ctrl-C saves and says how to go on."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from rosellm.roserlhf import recipes
+from rosellm.roserlhf.cli.display import Display, run_table
+from rosellm.roserlhf.cli.options import Flag, Parsed, as_option, merged, option_help, parse
+from rosellm.roserlhf.config import dump_toml, load_toml
+from rosellm.roserlhf.errors import ConfigError, RunFolderError
+from rosellm.roserlhf.trainer.config import TrainConfig
+
+FLAGS = {
+    "recipe": Flag("algorithm; its options are listed below [grpo]", "|".join(recipes.RECIPES)),
+    "config": Flag("run file to start from; options given here win over it", "FILE.toml"),
+    "out": Flag("run folder to make [runs/<environment>-<recipe>-<seed>]", "DIR"),
+    "resume": Flag("go on with a run that was stopped; it keeps its own options", "RUN"),
+    "dry_run": Flag("print the resolved configuration as TOML and stop"),
+    "help": Flag("this list; with --recipe NAME for another recipe"),
+}
+
+
+def run(argv: Sequence[str]) -> int:
+    """Train as the command line says; return the exit code."""
+    file = _peek(argv, "--config")
+    base = load_toml(Path(file)) if file else {}
+    kind = recipes.kind_of(_peek(argv, "--recipe") or base.get("recipe", "grpo"))
+    parsed = parse(argv, kind, flags=FLAGS, elsewhere=recipes.other_kinds(kind))
+    if "help" in parsed.flags:
+        print(f"usage: roserlhf train [OPTIONS]\n\n{option_help(kind, FLAGS)}", end="")
+        return 0
+    resume = "resume" in parsed.flags
+    if resume:
+        config, out = _resumed(parsed)
+    else:
+        config = recipes.options_to_config(merged(base, {**parsed.options, "recipe": kind.model_fields["recipe"].default}))
+        out = Path(parsed.flags["out"]) if "out" in parsed.flags else free_folder(config)
+    if "dry_run" in parsed.flags:
+        print(dump_toml(config), end="")
+        return 0
+    return _train(config, out, resume=resume)
+
+
+def _peek(argv: Sequence[str], option: str) -> str | None:
+    for here, after in pairwise([*argv, ""]):
+        if here == option or here.startswith(option + "="):
+            return here.partition("=")[2] or after
+    return None
+
+
+def _resumed(parsed: Parsed) -> tuple[TrainConfig, Path]:
+    """Read the options of a run that was stopped; others given beside it would make two runs out of one."""
+    others = [as_option(name) for name in [*parsed.flags, *parsed.options] if name not in ("resume", "dry_run")]
+    if others:
+        raise ConfigError(
+            f"--resume must stand alone, got {', '.join(others)} too; a resumed run keeps the options it was started with"
+        )
+    folder = Path(parsed.flags["resume"])
+    if not (folder / "run.toml").is_file():
+        raise RunFolderError(f"--resume must name a run folder, got {folder}, which holds no run.toml")
+    return recipes.options_to_config(load_toml(folder / "run.toml")), folder
+
+
+def free_folder(config: TrainConfig, under: Path = Path("runs")) -> Path:
+    """Name the folder of a run after what it is: runs/<environment>-<recipe>-<seed>, with -2, -3 … once that is taken."""
+    name = re.sub(r"[^A-Za-z0-9_.]+", "-", f"{config.environment}-{config.recipe}-{config.seed}")
+    taken = {path.name for path in under.iterdir()} if under.is_dir() else set()
+    count = 1
+    while (name if count == 1 else f"{name}-{count}") in taken:
+        count += 1
+    return under / (name if count == 1 else f"{name}-{count}")
+
+
+def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
+    console = Console(highlight=False, soft_wrap=True)
+    if resume and (out / "summary.json").is_file():
+        console.print(f"{out} is finished; its report is {out / 'report.html'}")
+        return 0
+    console.print(plan(config, out, resume=resume))
+
+    from rosellm.roserlhf.trainer.run import train  # torch is loaded here, after everything that can be wrong without it
+
+    with Display(console) as display, _interruptible(console) as stop:
+        try:
+            done = train(recipes.recipe_from(config), out=out, resume=resume, on_progress=display, should_stop=stop.is_set)
+        except KeyboardInterrupt:
+            done = None
+    if done is None or done.status == "interrupted":
+        saved = (out / "run.toml").is_file()
+        go_on = f"go on with: roserlhf train --resume {shlex.quote(str(out))}"
+        console.print(f"stopped; {go_on}" if saved else "stopped before anything was saved")
+        return 130
+    console.print(run_table(done.summary))
+    console.print(f"report: {out / 'report.html'}")
+    return 0
+
+
+def plan(config: TrainConfig, out: Path, *, resume: bool) -> str:
+    """Say in two sentences what a run is going to do."""
+    collect, verb = config.collect, "go on with" if resume else "train"
+    warm = f"up to {config.warm_start.max_steps} steps of cloning demonstrations, then " if config.warm_start.max_steps else ""
+    return (
+        f"{verb} {config.environment} by {config.recipe}, seed {config.seed}, on {config.device}: {warm}{config.steps} steps of "
+        f"{collect.tasks} tasks x {collect.group_size} episodes, success measured on {config.evaluate.tasks} held-out tasks before "
+        f"and after.\neverything goes to {out}; Ctrl-C finishes the step and saves."
+    )
+
+
+@contextmanager
+def _interruptible(console: Console) -> Iterator[threading.Event]:
+    """Let the first Ctrl-C ask for a stop after this step, and the second one stop at once."""
+    stop = threading.Event()
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        console.print("finishing this step, then saving; Ctrl-C again stops at once")
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)

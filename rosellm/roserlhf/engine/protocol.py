@@ -1,0 +1,77 @@
+"""The seam between rollout and whatever samples: one request per sequence, chunks back, weights published atomically.
+
+`Request → Engine.generate → Chunk, Chunk, …`; a chunk never mixes two policy versions. No text passes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """The distribution that is really sampled from."""
+
+    temperature: float = 1.0
+    """Divides the logits; 0 means greedy: the largest logit, recorded with the log-probability of temperature 1."""
+    max_tokens: int = 32
+    """Upper bound of sampled tokens, the stop token included."""
+    stop_ids: tuple[int, ...] = ()
+    """Sampling ends with the first of these; it is part of what was sampled."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One sequence to continue."""
+
+    prompt_ids: tuple[int, ...]
+    """Everything before the first token to sample, exactly as the model shall see it."""
+    sampling: Sampling
+    stream: tuple[int | str, ...]
+    """Key of this request's own random stream: the same key draws the same numbers in any batch, order or process."""
+    session: str = ""
+    """Requests of one session extend each other's ids; an engine may keep their attention cache. Empty = none kept."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Tokens sampled by one policy version."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """Behaviour log-probability of each token, after temperature, float32 values."""
+    version: str
+    """The policy version whose weights made every token of this chunk."""
+    stop_reason: str | None
+    """`stop` (a stop id), `length` (max_tokens or context), or None when more chunks follow."""
+
+
+@dataclass(frozen=True)
+class PolicyHandle:
+    """Weights to publish under a new version."""
+
+    version: str
+    tensors: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Ack:
+    """The engine's word that requests started from now on are sampled by `version`."""
+
+    version: str
+
+
+class Engine(Protocol):
+    """Samples continuations; cancel by closing the iterator."""
+
+    def generate(self, request: Request) -> AsyncIterator[Chunk]:
+        """Sample one continuation."""
+        ...
+
+    async def publish(self, policy: PolicyHandle) -> Ack:
+        """Replace the weights: atomically, between two chunks."""
+        ...

@@ -1,0 +1,91 @@
+"""The seam between an episode and its world: `start → Observation`, `step(action) → StepResult`, `score → named rewards`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from rosellm.roserlhf.environment.tools import ToolSet
+from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure, ToolCall, ToolResult
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem to be solved; its id is the hash of its content, so equal content is one task wherever it appears."""
+
+    task_id: str
+    """Content hash."""
+    payload: Mapping[str, Any]
+    """What the environment needs to start; JSON values."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an environment promises."""
+
+    deterministic: bool = True
+    """The same task, seed and actions give the same episode."""
+    snapshot: bool = False
+    """`snapshot` and `restore` work at any turn."""
+    replayable: bool = True
+    """An episode can be replayed from its actions."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What the policy is shown next."""
+
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one action led to. An episode that goes on has neither flag."""
+
+    observation: Observation
+    results: tuple[ToolResult, ...] = ()
+    """Tool results in call order."""
+    rewards: Mapping[str, float | None] = field(default_factory=dict)
+    """Named reward components of this step; None = not scored."""
+    terminated: bool = False
+    """The task itself is over: nothing can follow."""
+    truncated: bool = False
+    """The environment's own limit stopped it; it could have gone on."""
+    cause: str | None = None
+    """Why it ended."""
+
+
+class ToolRunner(Protocol):
+    """Every tool call passes through it, so that a guard or a sandbox can stand in between."""
+
+    async def call(self, call: ToolCall, history: Sequence[ToolResult]) -> ToolResult:
+        """Execute one call."""
+        ...
+
+
+class Environment(Protocol):
+    """One episode per instance. Methods may be plain or `async`."""
+
+    tools: ToolSet
+    capabilities: Capabilities
+
+    def start(self, task: Task, seed: int) -> Observation | Awaitable[Observation]:
+        """Begin the episode and return the first messages."""
+        ...
+
+    def step(self, action: ParsedAction | ParseFailure, run: ToolRunner) -> StepResult | Awaitable[StepResult]:
+        """Take one action of the policy."""
+        ...
+
+    def state_key(self) -> Hashable | None:
+        """Name the present state, equal exactly when this task would call two states the same; None if it has no such notion."""
+        ...
+
+    def score(self) -> Mapping[str, float | None] | Awaitable[Mapping[str, float | None]]:
+        """Verify the finished episode: named components, None where nothing could be scored. Never within the agent's reach."""
+        ...
+
+    def close(self) -> None:
+        """Release what the episode holds."""
+        ...

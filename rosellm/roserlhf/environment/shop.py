@@ -1,0 +1,102 @@
+"""`shop`: "What do 3 lamps and 2 mugs cost?" Prices exist only behind a tool, sums behind another, and the answer is verified exactly.
+
+The shortest solution takes four actions: two searches, one calculation, one submission.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from rosellm.roserlhf.environment.arithmetic import ArithmeticMistake, as_text, evaluate
+from rosellm.roserlhf.environment.base import Script, ToolEnvironment
+from rosellm.roserlhf.environment.tools import tool
+
+ITEMS = (
+    "lamps", "mugs", "chairs", "books", "pens", "bags", "cups", "hats", "keys", "maps",
+    "nails", "pots", "rugs", "socks", "toys", "vases", "boots", "coats", "desks", "forks",
+)  # fmt: skip
+LARGEST_QUANTITY, LARGEST_PRICE, ITEMS_PER_TASK = 9, 99, 2
+
+
+class Shop(ToolEnvironment):
+    """Price a small shopping list with `search`, `calculator` and `submit`.
+
+    Rewards: `correct` 1 if the submitted number is the exact total, else 0; `format` −1 for each reply without an executable call;
+    `cost` −1 for each tool call beyond the four that suffice. Only `correct` carries a weight.
+    """
+
+    vocabulary: ClassVar[tuple[str, ...]] = ("What do ", " and ", " cost?", "search(", "calculator(", "submit(", *ITEMS)
+
+    @staticmethod
+    def make_task(rng: random.Random) -> dict[str, Any]:
+        """Draw two items, their quantities and the prices of the whole shop."""
+        items = rng.sample(ITEMS, ITEMS_PER_TASK)
+        wanted = [[rng.randint(1, LARGEST_QUANTITY), item] for item in items]
+        return {"wanted": wanted, "prices": {item: rng.randint(1, LARGEST_PRICE) for item in items}}
+
+    def reset(self) -> None:
+        """No answer yet."""
+        self.answer: str | None = None
+
+    def prompt(self) -> str:
+        """Ask for the total."""
+        return "What do " + " and ".join(f"{count} {item}" for count, item in self.task.payload["wanted"]) + " cost?"
+
+    @tool
+    def search(self, item: str) -> str:
+        """Look up the price of one item."""
+        prices: Mapping[str, int] = self.task.payload["prices"]
+        return str(prices[item]) if item in prices else "not sold"
+
+    @tool
+    def calculator(self, expression: str) -> str:
+        """Evaluate an arithmetic expression exactly."""
+        try:
+            return as_text(evaluate(expression))
+        except ArithmeticMistake as mistake:
+            return str(mistake)
+
+    @tool
+    def submit(self, answer: str) -> str:
+        """Give the final answer and end the episode."""
+        self.answer = answer
+        self.finish()
+        return "done"
+
+    def total(self) -> int:
+        """The right answer."""
+        return sum(count * self.task.payload["prices"][item] for count, item in self.task.payload["wanted"])
+
+    def score(self) -> dict[str, float | None]:
+        """Verify the answer: exactly the digits of the total."""
+        enough = len(self.task.payload["wanted"]) + 2
+        calls = sum(result.status != "invalid" for result in self.results)
+        return {
+            "correct": float(self.answer == str(self.total())),
+            "format": -float(self.mistakes),
+            "cost": -float(max(0, calls - enough)),
+        }
+
+    def demonstrate(self, rng: random.Random, *, faulty: bool) -> Script:
+        """Search, search, calculate, submit; a faulty one goes wrong in one of six ways."""
+        fault = rng.choice(("skip", "guess", "item", "count", "no sum", "answer")) if faulty else ""
+        wanted = [(count, item) for count, item in self.task.payload["wanted"]]
+        place, prices = rng.randrange(len(wanted)), []
+        for i, (_, item) in enumerate(wanted):
+            if fault == "skip" and i == place:
+                prices.append(str(rng.randint(1, LARGEST_PRICE)))
+                continue
+            asked = rng.choice([other for other in ITEMS if other != item]) if fault == "item" and i == place else item
+            found = yield f"search({asked})"
+            prices.append(str(rng.randint(1, LARGEST_PRICE)) if not found.isdigit() or (fault == "guess" and i == place) else found)
+        counts = [rng.randint(1, LARGEST_QUANTITY) if fault == "count" and i == place else n for i, (n, _) in enumerate(wanted)]
+        total = str(sum(count * int(price) for count, price in zip(counts, prices, strict=True)))
+        if fault == "no sum":
+            total = str(rng.randint(2, LARGEST_QUANTITY * LARGEST_PRICE * ITEMS_PER_TASK))
+        else:
+            total = yield "calculator(" + "+".join(f"{n}*{p}" for n, p in zip(counts, prices, strict=True)) + ")"
+        if fault == "answer":
+            total = str(rng.randint(2, LARGEST_QUANTITY * LARGEST_PRICE * ITEMS_PER_TASK))
+        yield f"submit({total})"

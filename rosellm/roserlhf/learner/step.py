@@ -1,0 +1,91 @@
+"""One optimizer step: `micro-batches → gradients, summed in order → clip → finite? → AdamW`.
+
+Micro-batches are differentiated by a few single-threaded workers at a time. Their gradients are added in the order of the micro-batches,
+and no loss knows how many there are (the denominator is the step's), so neither workers nor micro-batches change what is learnt: the
+number of workers not in a single bit, the cut into micro-batches only in rounding.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from rosellm.roserlhf.masked import Partial
+from rosellm.roserlhf.metrics import merge
+
+_B = TypeVar("_B")
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What one optimizer step did."""
+
+    partials: Mapping[str, Partial]
+    """Summed over the micro-batches."""
+    gradient_norm: float
+    """Before clipping; NaN or infinite if the step was refused."""
+    skipped: str | None
+    """Why no update was made; None if one was."""
+
+
+class Stepper(Generic[_B]):
+    """Holds the optimizer and the workers.
+
+    Args:
+        model: float32, in evaluation mode (no dropout).
+        learning_rate, weight_decay: of AdamW.
+        gradient_clip: bound of the global norm.
+        workers: threads; by default one per core on the CPU, one on an accelerator.
+    """
+
+    def __init__(
+        self, model: nn.Module, *, learning_rate: float, weight_decay: float, gradient_clip: float, workers: int | None = None
+    ) -> None:
+        self.model = model
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(self.parameters, lr=learning_rate, weight_decay=weight_decay)
+        self._clip = gradient_clip
+        on_cpu = self.parameters[0].device.type == "cpu"
+        count = workers or (len(os.sched_getaffinity(0)) if on_cpu else 1)
+        self._workers = ThreadPoolExecutor(count, "learner", initializer=torch.set_num_threads, initargs=(1,))
+
+    def close(self) -> None:
+        """Stop the workers."""
+        self._workers.shutdown()
+
+    def step(self, batches: Sequence[_B], loss_of: Callable[[_B], tuple[Tensor, Mapping[str, Partial]]], *, learning_rate: float) -> StepReport:
+        """Take one step, or refuse to if there is nothing to learn or the gradient is not finite.
+
+        Args:
+            batches: micro-batches; together they are the whole step.
+            loss_of: micro-batch → (its share of the step's loss, its partials). Shares add up.
+            learning_rate: of this step.
+        """
+        shares = list(self._workers.map(lambda batch: self._differentiate(batch, loss_of), batches))
+        if not shares:
+            return StepReport({}, 0.0, "no tokens to train")
+        total = [torch.stack(parts).sum(0) if len(parts) > 1 else parts[0] for parts in zip(*(g for g, _ in shares), strict=True)]
+        partials = merge([p for _, p in shares])
+        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in total]))
+        if not bool(norm.isfinite()):
+            return StepReport(partials, float(norm), "the gradient is not finite")
+        scale = (self._clip / (norm + 1e-6)).clamp(max=1.0)
+        for parameter, gradient in zip(self.parameters, total, strict=True):
+            parameter.grad = gradient * scale
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return StepReport(partials, float(norm), None)
+
+    def _differentiate(
+        self, batch: _B, loss_of: Callable[[_B], tuple[Tensor, Mapping[str, Partial]]]
+    ) -> tuple[tuple[Tensor, ...], Mapping[str, Partial]]:
+        loss, partials = loss_of(batch)
+        return torch.autograd.grad(loss, self.parameters), partials

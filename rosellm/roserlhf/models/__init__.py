@@ -1,0 +1,1 @@
+"""Policies: build, load and save the causal language models that the engine samples from and the learner updates."""

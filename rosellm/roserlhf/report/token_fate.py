@@ -1,0 +1,67 @@
+"""What became of an attempt's tokens: `ledger entries -> Fate`, and never more than the ledger says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rosellm.roserlhf.report import units
+from rosellm.roserlhf.store import EventLog, LedgerEntry
+
+
+@dataclass(frozen=True)
+class Fate:
+    """The last event of an attempt."""
+
+    entry: LedgerEntry
+
+    @property
+    def words(self) -> str:
+        """Say it in words."""
+        entry = self.entry
+        if entry.state == "trained":
+            excluded = ", ".join(f"{units.number(count)} {reason}" for reason, count in entry.excluded.items())
+            return f"trained at step {entry.step}, {units.number(entry.trained)} tokens" + (
+                f"; excluded: {excluded}" if excluded else ""
+            )
+        return entry.state + (f": {entry.reason}" if entry.reason else "")
+
+    @property
+    def advantage(self) -> float | None:
+        """The advantage of the rollout, where the ledger keeps it."""
+        detail = self.entry.detail
+        value = detail.get("advantage") if isinstance(detail, Mapping) else None
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+    def of_token(self, stale: bool) -> tuple[bool, str | None]:
+        """Return (trained, reason it was excluded) of one sampled token.
+
+        The ledger counts excluded tokens without their places; both are empty where a token cannot be told from the others.
+        """
+        entry = self.entry
+        if entry.state == "rejected":
+            return False, entry.reason
+        if entry.state != "trained":
+            return False, None
+        if not entry.excluded:
+            return True, None
+        if not entry.trained:
+            return False, ", ".join(entry.excluded)
+        reason = next((reason for reason in entry.excluded if "stale" in reason), None)
+        if reason is None or len(entry.excluded) > 1:
+            return False, None
+        return (False, reason) if stale else (True, None)
+
+
+def fates(log: EventLog, attempts: Sequence[str], steps: Iterable[int]) -> dict[str, Fate]:
+    """Read the last event of each attempt; all steps are read only if an attempt did not end in its own step."""
+    wanted, last = set(attempts), dict[str, LedgerEntry]()
+    for step in sorted(steps):
+        last |= _last(log.ledger(step=step), wanted)
+    if any(attempt not in last or last[attempt].state not in ("trained", "rejected") for attempt in wanted):
+        last |= _last(log.ledger(), wanted)
+    return {attempt: Fate(entry) for attempt, entry in last.items()}
+
+
+def _last(entries: Iterable[LedgerEntry], wanted: set[str]) -> dict[str, LedgerEntry]:
+    return {entry.attempt_id: entry for entry in entries if entry.attempt_id in wanted}

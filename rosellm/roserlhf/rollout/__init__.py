@@ -1,0 +1,1 @@
+"""Rollout: the one loop that drives an episode, and the collector that runs many of them together."""

@@ -1,0 +1,83 @@
+"""Many episodes at once: `tasks × members → trajectories`, in the order asked for, whatever order they finish in."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rosellm.roserlhf.codec.protocol import Codec
+from rosellm.roserlhf.engine.protocol import Engine
+from rosellm.roserlhf.environment.protocol import Environment, Task
+from rosellm.roserlhf.rollout.episode import EpisodeKey, Facts, Limits, run_episode
+from rosellm.roserlhf.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One episode that is about to be played."""
+
+    task: Task
+    key: EpisodeKey
+    group_id: str | None
+
+    @property
+    def trajectory_id(self) -> str:
+        """Id of the record it will leave."""
+        return self.key.trajectory_id(self.task)
+
+
+def plan(tasks: Sequence[Task], *, members: int, run: str, seed: int, purpose: str, step: int) -> list[Planned]:
+    """Name the episodes of one step: `members` of every task, task by task.
+
+    A task that appears twice is played by further members of the same group, so no two episodes share a random stream.
+    """
+    seen: dict[str, int] = {}
+    episodes = []
+    for task in tasks:
+        first = seen.get(task.task_id, 0)
+        seen[task.task_id] = first + members
+        group = f"{run}/{purpose}/{step}/{task.task_id}"
+        keys = [EpisodeKey(run=run, seed=seed, purpose=purpose, step=step, member=first + m) for m in range(members)]
+        episodes += [Planned(task, key, group) for key in keys]
+    return episodes
+
+
+async def collect(
+    new_environment: Callable[[], Environment],
+    codec: Codec,
+    engine: Engine,
+    episodes: Sequence[Planned],
+    *,
+    limits: Limits,
+    facts: Facts,
+) -> list[Trajectory]:
+    """Play episodes together.
+
+    Args:
+        new_environment: makes one instance per episode.
+        codec, engine: shared by all.
+        episodes: what to play.
+        limits: budgets of each.
+        facts: what each record states; the group is the episode's own.
+
+    Returns:
+        Trajectories in the order of `episodes`.
+    """
+    return list(
+        await asyncio.gather(
+            *(
+                run_episode(
+                    new_environment(),
+                    codec,
+                    engine,
+                    episode.task,
+                    key=episode.key,
+                    limits=limits,
+                    facts=dataclasses.replace(facts, group_id=episode.group_id),
+                )
+                for episode in episodes
+            )
+        )
+    )

@@ -1,0 +1,240 @@
+"""One SQLite file: who may write it, which schema it has, and errors in one clear sentence.
+
+```
+writer  --commits-->  events.db-wal  --checkpoint-->  events.db
+readers --snapshot--^ never wait for the writer, nor it for them
+```
+
+Write-ahead log with `synchronous=NORMAL`: a killed process loses nothing that was acknowledged; a power cut can lose the commits
+after the last :meth:`Database.flush`, but never leaves half of one. The writer holds an exclusive lock on `events.db.lock`, itself
+an empty SQLite file: such a lock dies with its process and is not inherited by a fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from rosellm.roserlhf.errors import StoreError
+
+APPLICATION_ID = 0x526F7365
+"""Marks the file as an event log of this package."""
+SCHEMA_VERSION = 1
+"""Version of the tables."""
+
+_WAL_HEADER, _FRAME_HEADER = 32, 24
+
+
+class Database:
+    """A connection with explicit transactions; `create`, `append` and `read` are the three ways to get one."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: sqlite3.Connection | None) -> None:
+        self.path = path
+        self.writable = lock is not None
+        self._connection = connection
+        self._lock = lock
+        self._in_transaction = False
+
+    @classmethod
+    def create(cls, path: Path, schema: str) -> Database:
+        """Create a new file with the tables of `schema` and open it for writing."""
+        if path.exists():
+            raise StoreError(f"{path} must not exist yet; open it to append to it")
+        with _clear_errors(path, "created"):
+            lock = _writer_lock(path)
+            try:
+                return cls(path, _new_file(path, schema), lock)
+            except BaseException:
+                lock.close()
+                _lock_file(path).unlink(missing_ok=True)
+                raise
+
+    @classmethod
+    def append(cls, path: Path) -> Database:
+        """Open an existing file for writing."""
+        _require_file(path)
+        with _clear_errors(path, "opened for writing"):
+            lock = _writer_lock(path)
+            try:
+                _report_torn_tail(path)
+                return cls(path, _checked(_connect(path, "rw"), path), lock)
+            except BaseException:
+                lock.close()
+                raise
+
+    @classmethod
+    def read(cls, path: Path) -> Database:
+        """Open an existing file for reading, beside a writer or in a folder that cannot be written."""
+        _require_file(path)
+        with _clear_errors(path, "read"):
+            _report_torn_tail(path)
+            try:
+                return cls(path, _checked(_connect(path, "ro"), path), None)
+            except sqlite3.OperationalError:
+                # Reading a write-ahead log needs a shared-memory file beside it, which a read-only folder refuses. Without a log
+                # there is no writer, so the file can be read as it lies.
+                if _wal(path).exists():
+                    raise
+                return cls(path, _checked(_connect(path, "ro&immutable=1"), path), None)
+
+    def close(self) -> None:
+        """Close the file; a writer gives up its lock."""
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make everything written inside one atomic commit; an exception undoes it all. Blocks nest: the outermost commits."""
+        self._require_writable()
+        if self._in_transaction:
+            yield
+            return
+        self._run("BEGIN IMMEDIATE")
+        self._in_transaction = True
+        try:
+            yield
+            self._run("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._run("ROLLBACK")
+            raise
+        finally:
+            self._in_transaction = False
+
+    def write(self, sql: str, values: Sequence[Any]) -> int:
+        """Run one writing statement and return the number of rows it touched."""
+        self._require_writable()
+        return self._run(sql, values).rowcount
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run one reading statement and return its rows."""
+        with _clear_errors(self.path, "read"):
+            found: list[tuple[Any, ...]] = self._connection.execute(sql, values).fetchall()
+            return found
+
+    def flush(self) -> None:
+        """Move the log into the file and wait for the disk: what was acknowledged so far survives a power cut."""
+        self._require_writable()
+        if self._in_transaction:
+            raise StoreError(f"{self.path} cannot be flushed inside a transaction; flush after its end")
+        if self._run("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            raise StoreError(f"{self.path} cannot be flushed: a reader has held an old state of it for too long")
+
+    def _run(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        with _clear_errors(self.path, "written"):
+            return self._connection.execute(sql, values)
+
+    def _require_writable(self) -> None:
+        if not self.writable:
+            raise StoreError(f"{self.path} was opened for reading and cannot be written")
+
+
+@contextlib.contextmanager
+def _clear_errors(path: Path, doing: str) -> Iterator[None]:
+    """Turn what SQLite raises into one sentence that names the file."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} cannot be {doing}: {error}{_advice(str(error))}") from error
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise StoreError(f"{path} cannot be {doing}: a name must be valid Unicode and a number fit 64 bits ({error})") from error
+    except OSError as error:
+        raise StoreError(f"{path} cannot be {doing}: {error.strerror or error}") from error
+
+
+def _advice(message: str) -> str:
+    if "not a database" in message or "malformed" in message:
+        return "; the file is damaged or not an event log, restore it from a copy"
+    if "unable to open" in message or "readonly" in message:
+        return "; check that the folder exists and that you may write in it"
+    return ""
+
+
+def _require_file(path: Path) -> None:
+    if not path.is_file():
+        raise StoreError(f"{path} must be an event log, got {'a folder' if path.is_dir() else 'no such file'}")
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode={mode}", uri=True, isolation_level=None)
+    connection.execute("PRAGMA busy_timeout = 10000")
+    return connection
+
+
+def _writer_lock(path: Path) -> sqlite3.Connection:
+    lock = sqlite3.connect(_lock_file(path), isolation_level=None, timeout=0)
+    try:
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        lock.close()
+        if "locked" not in str(error):
+            raise
+        raise StoreError(
+            f"{path} has a writer already; an event log has one at a time, read it or wait until that one closes"
+        ) from error
+    return lock
+
+
+def _new_file(path: Path, schema: str) -> sqlite3.Connection:
+    connection = _connect(path, "rwc")
+    try:
+        _write_ahead(connection)
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {schema} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+        )
+    except BaseException:
+        connection.close()
+        for leftover in (path, _wal(path), path.with_name(path.name + "-shm")):
+            leftover.unlink(missing_ok=True)
+        raise
+    return connection
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    """Refuse another program's file and a newer schema."""
+    try:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if application != APPLICATION_ID:
+            raise StoreError(f"{path} must be an event log, got another SQLite database")
+        if version != SCHEMA_VERSION:
+            raise StoreError(
+                f"{path} must have schema version {SCHEMA_VERSION}, got {version}; use the rosellm that wrote it, or a newer one"
+            )
+        connection.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _lock_file(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
+def _wal(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _report_torn_tail(path: Path) -> None:
+    """Warn about a log that ends in the middle of a frame: SQLite skips that last commit without a word."""
+    wal = _wal(path)
+    size = wal.stat().st_size if wal.exists() else 0
+    if size <= _WAL_HEADER:
+        return
+    with wal.open("rb") as file:
+        page = int.from_bytes(file.read(12)[8:], "big")
+    if page and (size - _WAL_HEADER) % (page + _FRAME_HEADER):
+        note = f"{wal} ends in the middle of a write: the unfinished commit is skipped, everything before it is kept"
+        warnings.warn(note, RuntimeWarning, stacklevel=4)

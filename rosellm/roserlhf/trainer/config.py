@@ -1,0 +1,94 @@
+"""What a run can be told, beside the loop that reads it: frozen, nested, validated; recipes add the options of their algorithm."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from rosellm.roserlhf.config import Config
+from rosellm.roserlhf.errors import ConfigError
+
+
+class ModelConfig(Config):
+    """The small causal transformer (Llama architecture) that is built when no model is handed in."""
+
+    layers: int = Field(default=3, ge=1, description="transformer blocks")
+    hidden_size: int = Field(default=128, ge=8, description="width; a multiple of twice the heads")
+    heads: int = Field(default=4, ge=1, description="attention heads")
+    key_value_heads: int = Field(default=1, ge=1, description="heads of keys and values; divides heads")
+    intermediate_size: int = Field(default=256, ge=8, description="width of the feed-forward layer")
+
+    @model_validator(mode="after")
+    def _whole_heads(self) -> Self:
+        if self.hidden_size % (2 * self.heads):  # rotary positions turn pairs of dimensions inside each head
+            raise ConfigError(f"hidden_size must be a multiple of 2 * heads = {2 * self.heads}, got {self.hidden_size}")
+        if self.heads % self.key_value_heads:
+            raise ConfigError(f"key_value_heads must divide heads = {self.heads}, got {self.key_value_heads}")
+        return self
+
+
+class WarmStartConfig(Config):
+    """Cloning of scripted demonstrations, many of them faulty on purpose, until sampling succeeds sometimes."""
+
+    demonstrations: int = Field(default=600, ge=1, description="scripted episodes on training tasks")
+    fault_rate: float = Field(default=0.55, ge=0, le=1, description="share of demonstrations that are made wrong on purpose")
+    batch_size: int = Field(default=64, ge=1, description="demonstrations per optimizer step")
+    learning_rate: float = Field(default=1e-3, gt=0, description="AdamW learning rate")
+    max_steps: int = Field(default=300, ge=0, description="upper bound of optimizer steps; 0 skips the warm start")
+    stop_at_success: float = Field(default=0.4, ge=0, le=1, description="stop when sampled success on training tasks passes this")
+    check_every: int = Field(default=25, ge=1, description="optimizer steps between two such checks")
+    check_tasks: int = Field(default=256, ge=1, description="training tasks sampled at each check")
+
+
+class CollectConfig(Config):
+    """How episodes are sampled."""
+
+    tasks: int = Field(default=64, ge=1, description="tasks per step")
+    group_size: int = Field(default=8, ge=2, description="episodes per task; one alone has nothing to be compared with")
+    temperature: float = Field(default=1.0, gt=0, description="sampling temperature of training episodes")
+    max_turns: int = Field(default=6, ge=1, description="actions per episode before it is truncated")
+    max_turn_tokens: int = Field(default=24, ge=1, description="tokens per action")
+    context_window: int = Field(default=128, ge=8, description="prompt, observations and actions together")
+
+
+class OptimizerConfig(Config):
+    """AdamW with a linear decay."""
+
+    learning_rate: float = Field(default=7e-4, gt=0, description="at the first step")
+    final_fraction: float = Field(default=0.1, ge=0, le=1, description="learning rate at the last step, as a share of the first")
+    weight_decay: float = Field(default=0.0, ge=0, description="decoupled weight decay")
+    gradient_clip: float = Field(default=1.0, gt=0, description="bound of the global gradient norm")
+    epochs: int = Field(default=1, ge=1, description="passes over one step's episodes")
+    minibatches: int = Field(default=2, ge=1, description="optimizer updates per pass")
+    micro_batch_rows: int = Field(
+        default=256, ge=1, description="rows per forward pass; changes memory and speed, never the result"
+    )
+
+
+class EvaluateConfig(Config):
+    """Evaluation on held-out tasks; it is reported and never decides anything."""
+
+    tasks: int = Field(default=1024, ge=1, description="held-out tasks before and after training")
+    every: int = Field(default=0, ge=0, description="steps between evaluations while training; 0 = only before and after")
+    during_tasks: int = Field(default=256, ge=1, description="held-out tasks of those in between")
+
+
+class TrainConfig(Config):
+    """Everything that decides what a run computes; the resolved form is saved as `run.toml`."""
+
+    recipe: str = Field(description="algorithm: a composition of credit, objective and aggregation")
+    environment: str = Field(default="shop", description="a built-in name or an import path `module:Class`")
+    seed: int = Field(default=0, ge=0, description="every random stream is derived from it")
+    steps: int = Field(default=90, ge=0, description="training steps after the warm start")
+    device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="where the model lives: cpu, cuda or cuda:N")
+    drop_uniform_groups: bool = Field(
+        default=True, description="exclude groups whose rewards are all equal (they carry no gradient)"
+    )
+    checkpoint_every: int = Field(default=10, ge=1, description="training steps between checkpoints")
+    keep_checkpoints: int = Field(default=2, ge=1, description="newest checkpoints kept")
+    model: ModelConfig = ModelConfig()
+    warm_start: WarmStartConfig = WarmStartConfig()
+    collect: CollectConfig = CollectConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()

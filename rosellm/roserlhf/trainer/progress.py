@@ -1,0 +1,34 @@
+"""What a running loop tells whoever watches it; plain data, so the command line, a notebook or a test can draw it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """One moment of a run. A field is None when the phase does not measure it; None is not 0."""
+
+    phase: str
+    """`warm_start`, `train`, `evaluate`, `save` or `done`."""
+    step: int
+    """Finished steps of this phase."""
+    steps: int
+    """Steps of this phase in all (an upper bound for the warm start)."""
+    success: float | None = None
+    """Share of sampled episodes that succeeded, in the last step or check."""
+    reward: float | None = None
+    """Mean total reward of the last step."""
+    kl: float | None = None
+    """Approximate KL of the last update."""
+    tokens_per_second: float | None = None
+    """Sampled tokens per second of the last step, learning included."""
+    seconds_left: float | None = None
+    """Estimate for the whole run, from the pace so far."""
+    message: str = ""
+    """A sentence worth keeping in the log (a checkpoint was saved, a group was left out …)."""
+
+
+OnProgress = Callable[[Progress], None]
+"""Called from the training thread; it must be quick and must not raise."""

@@ -1,0 +1,39 @@
+"""A recipe: one algorithm as a composition of callables, with the frozen configuration it was built from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rosellm.roserlhf.trainer.config import TrainConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class PolicyObjective(Protocol):
+    """log-probabilities + advantages → an output with `.loss`, `.token_loss` and `.partials`."""
+
+    def __call__(
+        self,
+        current_logprobs: Tensor,
+        old_logprobs: Tensor,
+        advantages: Tensor,
+        action_mask: Tensor,
+        *,
+        denominator: Tensor | float,
+    ) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """credit × objective, and the configuration that names them."""
+
+    config: TrainConfig
+    credit: Callable[[Tensor], Tensor]
+    """Rewards of the scored members of one group, `[G]`, to their advantages, `[G]`."""
+    objective: PolicyObjective
+    """Token objective with its own clip bounds and aggregation already bound."""
+    denominator_mode: str = "token"
+    """The unit that the objective's aggregation divides by (`step_denominator`)."""
