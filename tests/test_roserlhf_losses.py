@@ -52,7 +52,7 @@ def counted(partial: Partial) -> tuple[float, float]:
 
 def close(seen: Any, wanted: Any) -> None:
     torch.testing.assert_close(
-        torch.as_tensor(seen, dtype=torch.float64), torch.tensor(wanted, dtype=torch.float64), rtol=1e-9, atol=1e-12
+        torch.as_tensor(seen, dtype=torch.float64).cpu(), torch.tensor(wanted, dtype=torch.float64), rtol=1e-9, atol=1e-12
     )
 
 
