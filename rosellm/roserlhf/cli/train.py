@@ -18,6 +18,7 @@ from rosellm.roserlhf import recipes
 from rosellm.roserlhf.cli.display import Display, run_table
 from rosellm.roserlhf.cli.options import Flag, Parsed, as_option, merged, option_help, parse
 from rosellm.roserlhf.config import dump_toml, load_toml
+from rosellm.roserlhf.environment.named import environment_class
 from rosellm.roserlhf.errors import ConfigError, RunFolderError
 from rosellm.roserlhf.trainer.config import TrainConfig
 
@@ -87,6 +88,7 @@ def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
     if resume and (out / "summary.json").is_file():
         console.print(f"{out} is finished; its report is {out / 'report.html'}")
         return 0
+    environment_class(config.environment)  # a misspelled name is answered before torch is loaded
     console.print(plan(config, out, resume=resume))
 
     from rosellm.roserlhf.trainer.run import train  # torch is loaded here, after everything that can be wrong without it
