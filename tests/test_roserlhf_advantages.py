@@ -1,5 +1,4 @@
 """The credit estimators against arithmetic that is written out; every example can be redone on paper."""
-# ruff: noqa: N802 - tests that stand for a known failure carry its number in capitals
 
 from __future__ import annotations
 

@@ -79,7 +79,10 @@ def naming_trajectory(trajectory_id: str) -> Iterator[None]:
     try:
         yield
     except RecordError as error:
-        raise RecordError(f"trajectory {trajectory_id!r}: {error}") from error
+        prefix = f"trajectory {trajectory_id!r}: "
+        if str(error).startswith(prefix):
+            raise
+        raise RecordError(f"{prefix}{error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +230,12 @@ class Trajectory:
         _set(self, "transitions", ())
         for i, action in enumerate(actions):
             self._add(action, transitions[i] if i < len(transitions) else None)
+        if self.failure is not None:
+            if self.is_finished:
+                raise fail(
+                    RecordError, "failure", "be None in a finished record", self.failure, fix="its transitions name the blame"
+                )
+            self.seal()
 
     def append(self, action: PolicyAction, transition: TransitionRecord | None = None) -> None:
         """Add one turn.
@@ -300,7 +309,8 @@ class Trajectory:
         if self.is_finished or self.sealed:
             state = "finished" if self.is_finished else "sealed"
             raise RecordError(f"trajectory {self.trajectory_id!r}: no failure can be added, the record is {state}")
-        _set(self, "failure", Failure(blame, cause))
+        with naming_trajectory(self.trajectory_id):
+            _set(self, "failure", Failure(blame, cause))
         self.seal()
 
     def seal(self) -> None:
@@ -384,8 +394,8 @@ def _check_result_order(parsed: ParsedAction, results: Sequence[ToolResult]) -> 
     calls = [call.call_id for call in parsed.calls]
     known = {*calls, *(f.call_id for f in parsed.failures)}
     for result in results:
-        if result.call_id not in known:
-            raise fail(RecordError, "results", "answer calls of the action", f"call_id {result.call_id!r}")
+        if result.call_id not in known and result.origin != "harness":
+            raise fail(RecordError, "results", "answer calls of the action", f"call_id {result.call_id!r} from {result.origin}")
     remaining = iter(calls)
     answered = [r.call_id for r in results if r.call_id in set(calls)]
     if not all(call_id in remaining for call_id in answered):

@@ -16,6 +16,7 @@ from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.learner.step import StepReport, Stepper
 from rosellm.roserlhf.losses import step_denominator
 from rosellm.roserlhf.masked import Partial, partial
+from rosellm.roserlhf.metrics import merge
 
 RATIO_EDGES = tuple(round(0.5 + 0.05 * i, 2) for i in range(21))
 """Bin edges of the ratio histogram; what lies outside is counted in the first and the last bin."""
@@ -38,6 +39,8 @@ class UpdateReport:
     """Summed over all updates."""
     max_abs_log_ratio_before_update: float | None
     """Largest |log π − log behaviour| over the first update's tokens, before it: 0 up to rounding if everything is aligned."""
+    trained: frozenset[str]
+    """Trajectories that took part in at least one update that was made."""
     ratio_counts: tuple[int, ...]
     """Histogram of the ratios that the last update saw, over `RATIO_EDGES`."""
 
@@ -70,6 +73,7 @@ def update_policy(
     device = stepper.parameters[0].device
     reports: list[StepReport] = []
     first: float | None = None
+    trained: set[str] = set()
     counts = np.zeros(len(RATIO_EDGES) - 1, dtype=np.int64)
     for epoch in range(epochs):
         order = shuffle(epoch, len(live))
@@ -88,12 +92,12 @@ def update_policy(
                 advantages = batch.advantages[:, None].expand_as(current)
                 output = objective(current, batch.behaviour_logprobs, advantages, batch.loss_mask, denominator=denominator)
                 log_ratios.append((current.detach() - batch.behaviour_logprobs)[batch.loss_mask])
-                return output.loss, {**output.partials, "entropy_proxy": partial(-current, batch.loss_mask)}
+                return output.loss, {**output.partials, "sampled_entropy": partial(-current, batch.loss_mask)}
 
             reports.append(stepper.step(batches, loss_of, learning_rate=learning_rate))
+            if reports[-1].skipped is None:
+                trained.update(row.trajectory_id for row in chosen)
             seen = torch.cat(log_ratios)
             first = float(seen.abs().max()) if first is None else first
             counts = np.histogram(seen.exp().clamp(RATIO_EDGES[0], RATIO_EDGES[-1]).cpu().numpy(), RATIO_EDGES)[0]
-    from rosellm.roserlhf.metrics import merge
-
-    return UpdateReport(tuple(reports), merge([r.partials for r in reports]), first, tuple(int(c) for c in counts))
+    return UpdateReport(tuple(reports), merge([r.partials for r in reports]), first, frozenset(trained), tuple(map(int, counts)))

@@ -107,8 +107,7 @@ class PolicyAction:
                     raise fail(
                         RecordError, f"sidecars[{name!r}]", f"hold the same number of bytes for each of {count} tokens", len(data)
                     )
-        if self.images:
-            _set(self, "images", plain.records(self.images, "images", str))
+        _set(self, "images", plain.records(self.images, "images", str))
         _set(self, "timing", plain.mapping(self.timing, "timing", plain.seconds))
 
 

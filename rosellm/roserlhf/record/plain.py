@@ -227,14 +227,15 @@ def digest(value: Any, without: frozenset[str]) -> str:
 
 
 @functools.cache
-def _field_names(cls: type[Any]) -> tuple[str, ...]:
+def _field_names(cls: Any) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls))
 
 
 def _canonical(value: Any, without: frozenset[str]) -> Any:
+    cls: Any = type(value)
     if is_dataclass(value):
-        kept = {name: _canonical(getattr(value, name), without) for name in _field_names(type(value)) if name not in without}
-        return {"class": type(value).__name__, "fields": kept}
+        kept = {name: _canonical(getattr(value, name), without) for name in _field_names(cls) if name not in without}
+        return {"class": cls.__name__, "fields": kept}
     if isinstance(value, Mapping):
         return {k: _canonical(v, without) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

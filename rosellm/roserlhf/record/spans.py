@@ -43,8 +43,7 @@ class TokenSpan:
             if len(mask) != len(self.token_ids) or not {*mask} <= {True, False}:
                 raise fail(RecordError, "content_mask", f"hold {len(self.token_ids)} booleans", plain.shown(mask))
             _set(self, "content_mask", tuple(map(bool, mask)))
-        if self.images:
-            _set(self, "images", plain.records(self.images, "images", str))
+        _set(self, "images", plain.records(self.images, "images", str))
 
 
 @dataclass(frozen=True, slots=True)

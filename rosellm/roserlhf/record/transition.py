@@ -74,12 +74,10 @@ class TransitionRecord:
         ends = [name for name in ("terminated", "truncated", "handed_off") if plain.flag(getattr(self, name), name)]
         if len(ends) > 1:
             raise fail(RecordError, f"turn {self.turn}", "end in at most one way", " and ".join(ends))
-        if self.results:
-            _set(self, "results", plain.records(self.results, "results", ToolResult))
-        if self.observation:
-            _set(self, "observation", plain.records(self.observation, "observation", TokenSpan))
-            if self.terminated or self.handed_off:
-                raise fail(RecordError, "observation", f"be empty at a {ends[0]} end", f"{len(self.observation)} span(s)")
+        _set(self, "results", plain.records(self.results, "results", ToolResult))
+        _set(self, "observation", plain.records(self.observation, "observation", TokenSpan))
+        if self.observation and (self.terminated or self.handed_off):
+            raise fail(RecordError, "observation", f"be empty at a {ends[0]} end", f"{len(self.observation)} span(s)")
         plain.optional(plain.name, cause=self.cause)
         if self.blame is not None:
             plain.one_of(self.blame, "blame", Blame)

@@ -35,6 +35,8 @@ class StackChart:
     y_label: str
     steps: Sequence[int]
     parts: Sequence[Series]
+    whole: Series | None = None
+    """The total as it was recorded, for readout and table."""
     style: Format = units.number
     note: str | None = None
 
@@ -59,13 +61,15 @@ class StackChart:
             frame.hits(self.steps, [self._readout(index) for index in range(len(self.steps))]),
         )
         entries = [(part.name, f"area {part.colour}") for part in drawn] + ([("a part was not recorded", "gap")] if gaps else [])
-        headers = [self.x_label, *(part.name for part in self.parts)]
-        rows = [[str(step), *(self.style(part.values[index]) for part in self.parts)] for index, step in enumerate(self.steps)]
+        columns = [*self.parts, *([self.whole] if self.whole else [])]
+        headers = [self.x_label, *(series.name for series in columns)]
+        rows = [[str(step), *(self.style(series.values[index]) for series in columns)] for index, step in enumerate(self.steps)]
         numbers = number_table(headers, rows, label=f"Numbers of: {self.title}")
         return figure(self.title, drawing, key=legend(entries), note=self.note, numbers=numbers)
 
     def _readout(self, index: int) -> str:
-        shown = [f"{part.name}: {self.style(part.values[index])}" for part in reversed(self.parts)]
+        columns = [*([self.whole] if self.whole else []), *reversed(self.parts)]
+        shown = [f"{series.name}: {self.style(series.values[index])}" for series in columns]
         return "\n".join([f"{self.x_label} {self.steps[index]}", *shown])
 
 

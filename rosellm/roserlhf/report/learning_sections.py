@@ -94,14 +94,16 @@ def _groups(train: Sequence[Row]) -> Html:
         series(train, "all pass", "k-pass", "groups", "all_pass"),
         series(train, "unscored", "k-none", "groups", "unscored"),
     ]
-    return StackChart("Group signal", STEP, "groups (count)", steps_of(train), parts).figure()
+    whole = series(train, "all groups", "c6", "groups", "total")
+    return StackChart("Group signal", STEP, "groups (count)", steps_of(train), parts, whole).figure()
 
 
 def _tokens(train: Sequence[Row]) -> Html:
     parts = [series(train, "trained", "k-mixed", "tokens", "trained")]
     for index, reason in enumerate(names_of(train, "tokens", "excluded")):
         parts.append(series(train, f"excluded: {reason}", ("c4", "c3", "c5", "c7", "c6")[index % 5], "tokens", "excluded", reason))
-    return StackChart("Token accounting", STEP, "sampled tokens (count)", steps_of(train), parts).figure()
+    whole = series(train, "sampled", "c6", "tokens", "sampled")
+    return StackChart("Token accounting", STEP, "sampled tokens (count)", steps_of(train), parts, whole).figure()
 
 
 def warm_start(run: Run) -> Html:

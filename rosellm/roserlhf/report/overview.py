@@ -15,16 +15,29 @@ from rosellm.roserlhf.report.run_folder import Run, column, recorded
 def header(run: Run) -> Html:
     """Say what was run and how it ended."""
     summary = run.summary
-    recipe = (summary.word("recipe") if summary else None) or f"recipe {units.NOT_RECORDED}"
+    recipe, seed = named(run, "recipe"), named(run, "seed")
     status = (summary.word("status") or f"status {units.NOT_RECORDED}") if summary else "no summary: running or interrupted"
-    seed = summary.values.get("seed") if summary else None
     words = [
-        f"seed {units.NOT_RECORDED if seed is None else seed}",
+        f"seed {seed or units.NOT_RECORDED}",
         f"{len(run.warm_start):,} warm-start steps" if run.warm_start else "no warm-start step recorded",
         f"{len(run.train):,} training steps" if run.train else "no training step recorded",
     ]
     chip = tag("span", status, class_="chip pass" if run.finished else "chip notice")
-    return tag("header", tag("div", tag("h1", f"Training report: {recipe} ", chip), tag("p", " · ".join(words), class_="soft")))
+    return tag(
+        "header",
+        tag(
+            "div",
+            tag("h1", f"Training report: {recipe or 'recipe ' + units.NOT_RECORDED} ", chip),
+            tag("p", " · ".join(words), class_="soft"),
+        ),
+    )
+
+
+def named(run: Run, key: str) -> str | None:
+    """Return a top-level entry of the summary, or else of the configuration, as text."""
+    value = run.summary.values.get(key) if run.summary else None
+    value = (run.config or {}).get(key) if value is None else value
+    return None if value is None else str(value)
 
 
 def facts(run: Run) -> Html:
@@ -101,7 +114,7 @@ def warnings(outcomes: Sequence[Outcome]) -> Html:
     counts = [f"{len(outcomes)} checks", f"{len(found)} with a warning", f"{passed} passed"]
     counts += [f"{missing} not possible because a metric was not recorded"] if missing else []
     rows = [[outcome.name, outcome.verdict, outcome.evidence] for outcome in outcomes]
-    table = tag("div", number_table(["check", "result", "seen"], rows, label="All checks"), class_="words plain")
+    table = tag("div", number_table(["check", "result", "seen"], rows, label="All checks"), class_="words")
     folded = tag("details", tag("summary", "All checks"), table)
     lead = tag("p", ", ".join(counts) + ".", class_="lead")
     return tag("section", tag("h2", "Warnings"), lead, *(_finding(outcome) for outcome in found), folded, id="warnings")

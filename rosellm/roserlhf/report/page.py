@@ -48,7 +48,7 @@ def build_report(run_folder: Path) -> str:
         RunFolderError: `run_folder` is not a run folder.
     """
     run = read_run(run_folder)
-    title = run.summary.word("recipe") if run.summary else None
+    recipe = overview.named(run, "recipe")
     body = tag(
         "body",
         overview.header(run),
@@ -78,7 +78,7 @@ def build_report(run_folder: Path) -> str:
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=_policy()),
         tag("meta", name="viewport", content="width=device-width,initial-scale=1"),
-        tag("title", f"Training report: {title}" if title else "Training report"),
+        tag("title", f"Training report: {recipe}" if recipe else "Training report"),
         tag("style", Html(CSS)),
     )
     return "<!doctype html>\n" + join([tag("html", head, body, lang="en")]) + "\n"

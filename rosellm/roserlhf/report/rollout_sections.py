@@ -10,7 +10,7 @@ from rosellm.roserlhf.report.figure import Series
 from rosellm.roserlhf.report.lines import LineChart
 from rosellm.roserlhf.report.markup import Html
 from rosellm.roserlhf.report.results import stage_seconds
-from rosellm.roserlhf.report.run_folder import Row, Run, column
+from rosellm.roserlhf.report.run_folder import Row, Run
 from rosellm.roserlhf.report.section import STEP, section, series, steps_of, thinned
 
 ENDED_NOTE = "Terminated: the task ended by itself. Truncated: a limit cut it. Failed: a tool or the machine."
@@ -33,7 +33,15 @@ def rollouts(run: Run) -> Html:
         None,
         LineChart("Response length", STEP, "sampled tokens per rollout", steps, lengths).figure(),
         LineChart("Turns", STEP, "turns per rollout (mean)", steps, [series(train, "turns", "c0", "turns", "mean")]).figure(),
-        StackChart("How rollouts ended", STEP, "rollouts (count)", steps, ended, note=ENDED_NOTE).figure(),
+        StackChart(
+            "How rollouts ended",
+            STEP,
+            "rollouts (count)",
+            steps,
+            ended,
+            series(train, "all rollouts", "c6", "rollouts"),
+            note=ENDED_NOTE,
+        ).figure(),
         LineChart(
             "Speed", STEP, "tokens per second", steps, [series(train, "tokens per second", "c0", "tokens_per_second")]
         ).figure(),
@@ -59,10 +67,10 @@ def _total_time(run: Run) -> Html:
 
 def _step_time(train: Sequence[Row]) -> Html:
     stages = [series(train, stage, STAGE_COLOURS[stage], "seconds", stage) for stage in ("rollout", "learn", "evaluate")]
-    totals = column(train, "seconds", "total")
-    rest = [_rest(total, [stage.values[index] for stage in stages]) for index, total in enumerate(totals)]
+    whole = series(train, "whole step", "c6", "seconds", "total")
+    rest = [_rest(total, [stage.values[index] for stage in stages]) for index, total in enumerate(whole.values)]
     parts = [*stages, Series("other", rest, "k-none")]
-    return StackChart("Time per step", STEP, "time (seconds)", steps_of(train), parts, style=units.seconds).figure()
+    return StackChart("Time per step", STEP, "time (seconds)", steps_of(train), parts, whole, style=units.seconds).figure()
 
 
 def _rest(total: float | None, parts: Sequence[float | None]) -> float | None:

@@ -25,9 +25,7 @@ def _folded(title: str, table: Mapping[str, Any] | None) -> Html:
     if table is None:
         return tag("p", f"{title}: {units.NOT_RECORDED}", class_="missing")
     rows: Sequence[Sequence[str]] = [[name, str(value)] for name, value in leaves(table)]
-    return tag(
-        "details", tag("summary", title), tag("div", number_table(["key", "value"], rows, label=title), class_="words plain")
-    )
+    return tag("details", tag("summary", title), tag("div", number_table(["key", "value"], rows, label=title), class_="words"))
 
 
 def leaves(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

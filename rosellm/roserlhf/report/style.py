@@ -85,10 +85,12 @@ text.level{stroke:none}
 details>summary{cursor:pointer;color:var(--accent);font-size:.84rem;padding:.15rem 0}
 .scroll{overflow:auto;max-height:22rem;border:1px solid var(--rule);border-radius:6px;margin:.3rem 0;background:var(--card)}
 table{border-collapse:collapse;font-size:.82rem;font-variant-numeric:tabular-nums;width:100%}
-th,td{padding:.22rem .6rem;text-align:right;border-bottom:1px solid var(--grid);vertical-align:top;overflow-wrap:normal}
+th,td{padding:.22rem .6rem;text-align:right;border-bottom:1px solid var(--grid);vertical-align:top;overflow-wrap:normal;
+white-space:nowrap}
 tr:last-child>*{border-bottom:0}
 th:first-child,.words th,.words td{text-align:left}
-.words td{overflow-wrap:anywhere}
+.words td,.words th{overflow-wrap:break-word;white-space:normal}
+.words .scroll{max-height:none}
 thead th{position:sticky;top:0;background:var(--card);color:var(--soft);font-weight:600;box-shadow:0 1px var(--rule)}
 tbody th{font-weight:500}
 .transcript{background:var(--card);border:1px solid var(--rule);border-radius:10px;padding:.25rem .95rem;margin:.6rem 0}
@@ -100,8 +102,9 @@ tbody th{font-weight:500}
 .role b{display:block;color:var(--ink);font-weight:600}
 .turn .small{grid-column:2}
 .tokens{font:.86rem/2.05 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;direction:ltr;margin:0}
-.t{unicode-bidi:isolate;white-space:pre-wrap;padding:.1rem .12rem;margin-right:1px;border-radius:3px;border:1px solid transparent;
-border-bottom:3px solid transparent;box-shadow:0 0 0 1px var(--grid)}
+.t{display:inline-block;max-width:100%;line-height:1.3;unicode-bidi:isolate;white-space:pre-wrap;padding:.1rem .12rem;
+margin-right:1px;border-radius:3px;border:1px solid transparent;border-bottom:3px solid transparent;
+box-shadow:0 0 0 1px var(--grid)}
 .t.p{background:rgb(var(--policy)/calc(.06 + .085*var(--s,0)));border-bottom-color:var(--c0)}
 .t.x{border-bottom:3px dashed var(--fail)}
 .t.u{border-bottom:3px dotted var(--none)}
@@ -118,7 +121,7 @@ footer{color:var(--soft);font-size:.82rem;padding-top:2.5rem;padding-bottom:2.5r
 svg text{font-size:15px}.facts{grid-template-columns:repeat(2,minmax(0,1fr))}h1{font-size:1.35rem}
 main,header>div,nav>div,footer{padding-left:.8rem;padding-right:.8rem}
 .turn{grid-template-columns:minmax(0,1fr)}.turn .small{grid-column:1}.role b{display:inline;margin-right:.4rem}}
-@media(max-width:480px){.facts{grid-template-columns:minmax(0,1fr)}}
+@media(max-width:480px){.facts{grid-template-columns:minmax(0,1fr)}svg text{font-size:16px}}
 @media print{nav{display:none}.scroll{max-height:none}body{background:#fff}}
 """
 

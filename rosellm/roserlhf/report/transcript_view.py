@@ -119,9 +119,9 @@ def _blocks(blocks: Sequence[Block]) -> list[Html]:
 
 
 def _block(block: Block, shown: list[Html]) -> Html:
-    notes = [tag("div", note, class_="small") for note in block.notes]
-    body = tag("p", *shown, class_="tokens") if block.tokens else tag("p", "no tokens", class_="missing")
-    return tag("div", tag("div", tag("b", block.role), block.place, class_="role"), body, *notes, class_="turn")
+    notes = tag("div", " · ".join(block.notes), class_="small") if block.notes else None
+    body = tag("p", *shown, class_="tokens") if block.tokens else None if block.notes else tag("p", "no tokens", class_="missing")
+    return tag("div", tag("div", tag("b", block.role), block.place, class_="role"), body, notes, class_="turn")
 
 
 def token_view(token: Token) -> Html:

@@ -23,8 +23,8 @@ QUOTA = {"last": 3, "first": 2}
 """Successes and as many failures taken of the last and of the first step, before the rest is filled up."""
 SUCCESS_COMPONENT = "correct"
 NOTE = (
-    "Chosen by a hash of their ids, different tasks first. A success has the reward component `correct` at 1 or more, or, where there "
-    "is no such component, rewards that add up to more than 0. Point at a token for its id, masks, fate and log-probability."
+    "Chosen by a hash of their ids, different tasks first. A success has the reward component “correct” at 1 or more or, where "
+    "there is no such component, rewards that add up to more than 0. Point at a token for its id, masks, fate and log-probability."
 )
 
 
@@ -52,7 +52,7 @@ def read_transcripts(run: Run) -> tuple[Sequence[Transcript], str]:
         return [], "events.db holds no rollout (yet)."
     steps = " and ".join(dict.fromkeys(str(one.step) for one in transcripts))
     words = "" if vocabulary else " tokenizer/tokenizer.json could not be read, so tokens are shown as #id."
-    return transcripts, f"{len(transcripts)} rollouts of {phase} step {steps}. {NOTE}{words}"
+    return transcripts, f"{len(transcripts)} rollouts of {phase} steps {steps}. {NOTE}{words}"
 
 
 def outcome_of(trajectory: Trajectory) -> Outcome:

@@ -21,11 +21,10 @@ def number(value: float | None, digits: int = 4) -> str:
         return "NaN" if math.isnan(value) else ("inf" if value > 0 else "-inf")
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    return (
-        f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}".rstrip("0")
-        if 1e-4 <= abs(value) < 1e6
-        else f"{value:.3g}"
-    )
+    if not 1e-4 <= abs(value) < 1e6:
+        return f"{value:.{digits - 1}g}"
+    shown = f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 
 def percent(value: float | None) -> str:

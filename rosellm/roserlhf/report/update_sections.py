@@ -22,7 +22,7 @@ LOSS_LEAD = (
 )
 RATIO_LEAD = (
     "The importance ratio of every trained token: its probability under the policy being updated, divided by its probability when "
-    "it was sampled. Counts are on a logarithmic axis, so that a single token in the tail is seen; dashed lines are the clip bounds."
+    "it was sampled. Counts are on a logarithmic axis, so that a single token in the tail is seen; dashed lines: clip bounds."
 )
 BESIDE_LOSS = {
     "loss": ("loss",),

@@ -43,7 +43,7 @@ def read_vocabulary(path: Path) -> Vocabulary | None:
         return None
     kinds = set(_types(found.get("decoder"))) | set(_types(found.get("pre_tokenizer")))
     texts = {token_id: _readable(token, kinds) for token, token_id in _entries(model.get("vocab"))}
-    for added in found.get("added_tokens") or []:
+    for added in _list(found.get("added_tokens")):
         if isinstance(added, dict) and isinstance(added.get("id"), int) and isinstance(added.get("content"), str):
             texts[added["id"]] = added["content"]
     return Vocabulary(texts)
@@ -65,8 +65,12 @@ def _types(part: Any) -> Iterator[str]:
     if isinstance(part, dict):
         yield str(part.get("type"))
         for nested in ("decoders", "pretokenizers"):
-            for inner in part.get(nested) or []:
+            for inner in _list(part.get(nested)):
                 yield from _types(inner)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _readable(token: str, kinds: set[str]) -> str:

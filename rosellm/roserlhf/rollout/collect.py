@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from rosellm.roserlhf.codec.protocol import Codec
 from rosellm.roserlhf.engine.protocol import Engine
@@ -12,40 +14,70 @@ from rosellm.roserlhf.rollout.episode import EpisodeKey, Facts, Limits, run_epis
 from rosellm.roserlhf.trajectory import Trajectory
 
 
-async def collect(
-    new_environment: Callable[[], Environment],
-    codec: Codec,
-    engine: Engine,
-    tasks: Sequence[Task],
-    *,
-    members: int,
-    run: str,
-    seed: int,
-    purpose: str,
-    step: int,
-    limits: Limits,
-    facts: Facts,
-) -> list[Trajectory]:
-    """Play `members` episodes of every task together.
+@dataclass(frozen=True)
+class Planned:
+    """One episode that is about to be played."""
 
-    Args:
-        new_environment: makes one instance per episode.
-        tasks: a task that appears twice is played by further members, so no two episodes share a random stream.
-        members: episodes per appearance; the members of one task form one group, whose id is step and task.
+    task: Task
+    key: EpisodeKey
+    group_id: str | None
 
-    Returns:
-        Trajectories, task by task, member by member.
+    @property
+    def trajectory_id(self) -> str:
+        """Id of the record it will leave."""
+        return self.key.trajectory_id(self.task)
+
+
+def plan(tasks: Sequence[Task], *, members: int, run: str, seed: int, purpose: str, step: int) -> list[Planned]:
+    """Name the episodes of one step: `members` of every task, task by task.
+
+    A task that appears twice is played by further members of the same group, so no two episodes share a random stream.
     """
     seen: dict[str, int] = {}
     episodes = []
     for task in tasks:
         first = seen.get(task.task_id, 0)
         seen[task.task_id] = first + members
-        group = f"{run}/{purpose}/{step}/{task.task_id}" if members > 1 else None
-        for member in range(first, first + members):
-            key = EpisodeKey(run=run, seed=seed, purpose=purpose, step=step, member=member)
-            mine = Facts(
-                environment_version=facts.environment_version, group_id=group, hashes=facts.hashes, reward_names=facts.reward_names
+        group = f"{run}/{purpose}/{step}/{task.task_id}"
+        keys = [EpisodeKey(run=run, seed=seed, purpose=purpose, step=step, member=first + m) for m in range(members)]
+        episodes += [Planned(task, key, group) for key in keys]
+    return episodes
+
+
+async def collect(
+    new_environment: Callable[[], Environment],
+    codec: Codec,
+    engine: Engine,
+    episodes: Sequence[Planned],
+    *,
+    limits: Limits,
+    facts: Facts,
+) -> list[Trajectory]:
+    """Play episodes together.
+
+    Args:
+        new_environment: makes one instance per episode.
+        codec, engine: shared by all.
+        episodes: what to play.
+        limits: budgets of each.
+        facts: what each record states; the group is the episode's own.
+
+    Returns:
+        Trajectories in the order of `episodes`.
+    """
+    return list(
+        await asyncio.gather(
+            *(
+                run_episode(
+                    new_environment(),
+                    codec,
+                    engine,
+                    episode.task,
+                    key=episode.key,
+                    limits=limits,
+                    facts=dataclasses.replace(facts, group_id=episode.group_id),
+                )
+                for episode in episodes
             )
-            episodes.append(run_episode(new_environment(), codec, engine, task, key=key, limits=limits, facts=mine))
-    return list(await asyncio.gather(*episodes))
+        )
+    )

@@ -24,7 +24,9 @@ from rosellm.roserlhf.codec.protocol import Codec, Spans
 from rosellm.roserlhf.engine.protocol import Engine, Request, Sampling
 from rosellm.roserlhf.environment.base import DirectRunner
 from rosellm.roserlhf.environment.protocol import Environment, StepResult, Task
+from rosellm.roserlhf.record import plain
 from rosellm.roserlhf.trajectory import (
+    Blame,
     ParsedAction,
     ParseFailure,
     PolicyAction,
@@ -79,6 +81,8 @@ class Facts:
     environment_version: str
     group_id: str | None = None
     hashes: Mapping[str, str] = field(default_factory=dict)
+    trainable: bool = True
+    """False for episodes that are evidence only, such as evaluations."""
     reward_names: tuple[str, ...] = ("correct",)
     """Components that are noted as unscored when the verifier fails."""
 
@@ -104,6 +108,7 @@ async def run_episode(
 
 
 _NOTHING: Spans = (TokenSpan((), "tool"),)
+_NOBODY: Blame | None = None
 
 
 async def _maybe(value: _T | Awaitable[_T]) -> _T:
@@ -169,6 +174,7 @@ class _Episode:
             initial_state_hash=_state_hash(self.environment) if prompt else None,
             seeds={"run": self.key.seed},
             hashes=self.facts.hashes,
+            trainable=self.facts.trainable,
         )
 
     def _extend(self, spans: Spans) -> None:
@@ -202,10 +208,11 @@ class _Episode:
         exhausted = None if result.terminated else self._exhausted(turn)
         truncated = not result.terminated and (result.truncated or exhausted is not None)
         rewards: dict[str, float | None] = dict(result.rewards)
-        cause, blame = result.cause or exhausted, None
+        cause, blame = result.cause or exhausted, _NOBODY
         if result.terminated or truncated:
             try:
-                rewards.update(await _maybe(self.environment.score()))
+                scored = await _maybe(self.environment.score())
+                rewards.update({name: None if value is None else plain.reward(value, name) for name, value in scored.items()})
             except Exception as error:  # noqa: BLE001 - a verifier that fails says nothing about the answer
                 rewards.update(dict.fromkeys(self.facts.reward_names))
                 cause, blame = f"score raised {type(error).__name__}", "infrastructure"
@@ -219,7 +226,7 @@ class _Episode:
             results=result.results,
             observation=spans or (() if result.terminated else _NOTHING),
             cause=cause,
-            blame=blame,  # type: ignore[arg-type]
+            blame=blame,
         )
 
     def _exhausted(self, turn: int) -> str | None:

@@ -121,6 +121,8 @@ class Database:
     def flush(self) -> None:
         """Move the log into the file and wait for the disk: what was acknowledged so far survives a power cut."""
         self._require_writable()
+        if self._in_transaction:
+            raise StoreError(f"{self.path} cannot be flushed inside a transaction; flush after its end")
         if self._run("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             raise StoreError(f"{self.path} cannot be flushed: a reader has held an old state of it for too long")
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
+from operator import attrgetter
 from typing import Any
 
 from rosellm.roserlhf.errors import MissingExtraError, RecordError, StoreError
@@ -45,8 +46,12 @@ _PARTS: dict[str, type] = {
 }
 """The class of the record, or of each record of the sequence, that a field holds. A prompt holds two classes and is told apart."""
 _CLASSES = (Trajectory, CopySpan, TokenSpan, *_PARTS.values())
-_DEFAULTS = {cls: [(f.name, f.default) for f in fields(cls) if f.name != "sealed"] for cls in _CLASSES}
-_ALWAYS_WRITTEN = "schema_version"
+_NAMES = {cls: [f.name for f in fields(cls) if f.name != "sealed"] for cls in _CLASSES}
+_DEFAULTS = {
+    cls: [f.default if f.name != "schema_version" else MISSING for f in fields(cls) if f.name != "sealed"] for cls in _CLASSES
+}
+"""Value at which a field is left out; the schema version never is."""
+_VALUES = {cls: attrgetter(*names) for cls, names in _NAMES.items()}
 _TEXT, _INTEGER, _PAIRS = 1, 2, 3
 
 
@@ -124,9 +129,10 @@ def encode(trajectory: Trajectory) -> bytes:
 
 def _fields(record: Any) -> dict[str, Any]:
     written = {}
-    for name, default in _DEFAULTS[type(record)]:
-        value = getattr(record, name)
-        if value is default or (value == default and name != _ALWAYS_WRITTEN):
+    cls = type(record)
+    for name, default, value in zip(_NAMES[cls], _DEFAULTS[cls], _VALUES[cls](record), strict=True):
+        # 0.0 == -0.0, so equal floats are written: what is left out must come back bit for bit.
+        if value is default or (value == default and type(value) is not float):
             continue
         if type(value) in _DEFAULTS:
             value = _fields(value)
@@ -158,7 +164,7 @@ def decode(data: bytes) -> Trajectory:
         raise StoreError(f"a stored record must be a map of fields, got {type(written).__name__}")
     try:
         record: Trajectory = _built(Trajectory, {**written, "sealed": True})
-    except (RecordError, TypeError, KeyError) as error:
+    except (RecordError, TypeError, AttributeError) as error:
         name = written.get("trajectory_id")
         raise StoreError(f"a stored record must obey the rules of the record, got {name!r}: {error}") from error
     return record

@@ -36,8 +36,8 @@ CREATE INDEX trajectory_step ON trajectories (step, phase);
 CREATE TABLE scores (row INTEGER PRIMARY KEY, trajectory_id TEXT NOT NULL, turn INTEGER NOT NULL, scorer_hash TEXT NOT NULL,
   superseded INTEGER NOT NULL DEFAULT 0, checksum INTEGER NOT NULL, record BLOB NOT NULL);
 CREATE INDEX score_trajectory ON scores (trajectory_id);
-CREATE TABLE ledger (row INTEGER PRIMARY KEY, attempt_id TEXT NOT NULL, state TEXT NOT NULL, step INTEGER NOT NULL, reason TEXT, sampled INTEGER,
-  superseded INTEGER NOT NULL DEFAULT 0, checksum INTEGER NOT NULL, record BLOB NOT NULL);
+CREATE TABLE ledger (row INTEGER PRIMARY KEY, attempt_id TEXT NOT NULL, state TEXT NOT NULL, step INTEGER NOT NULL, reason TEXT,
+  sampled INTEGER, superseded INTEGER NOT NULL DEFAULT 0, checksum INTEGER NOT NULL, record BLOB NOT NULL);
 CREATE INDEX ledger_attempt ON ledger (attempt_id, superseded);
 CREATE INDEX ledger_step ON ledger (step);
 CREATE TABLE policies (row INTEGER PRIMARY KEY, version TEXT NOT NULL, step INTEGER NOT NULL, parent TEXT, content_hash TEXT,

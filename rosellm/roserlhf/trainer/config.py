@@ -16,12 +16,15 @@ class ModelConfig(Config):
     layers: int = Field(default=3, ge=1, description="transformer blocks")
     hidden_size: int = Field(default=128, ge=8, description="width; a multiple of twice the heads")
     heads: int = Field(default=4, ge=1, description="attention heads")
+    key_value_heads: int = Field(default=1, ge=1, description="heads of keys and values; divides heads")
     intermediate_size: int = Field(default=256, ge=8, description="width of the feed-forward layer")
 
     @model_validator(mode="after")
     def _whole_heads(self) -> Self:
         if self.hidden_size % (2 * self.heads):  # rotary positions turn pairs of dimensions inside each head
             raise ConfigError(f"hidden_size must be a multiple of 2 * heads = {2 * self.heads}, got {self.hidden_size}")
+        if self.heads % self.key_value_heads:
+            raise ConfigError(f"key_value_heads must divide heads = {self.heads}, got {self.key_value_heads}")
         return self
 
 

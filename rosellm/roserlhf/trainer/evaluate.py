@@ -1,0 +1,160 @@
+"""Measure a policy on held-out tasks: success, pass@k, and how many groups would carry a signal; none of it decides anything."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rosellm.roserlhf import checks
+from rosellm.roserlhf.batching.credit import group_signal, total_reward
+from rosellm.roserlhf.config import load_toml
+from rosellm.roserlhf.engine.local import LocalEngine
+from rosellm.roserlhf.environment.base import ToolEnvironment
+from rosellm.roserlhf.errors import CheckpointError, RangeError, RunFolderError
+from rosellm.roserlhf.models.causal import load_weights
+from rosellm.roserlhf.report.interval import wilson_interval
+from rosellm.roserlhf.trainer.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint
+from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.trainer.threads import single_threaded, worker_count
+from rosellm.roserlhf.trainer.world import World
+from rosellm.roserlhf.trajectory import Trajectory
+
+_TASKS_AT_ONCE = 512
+_Z95 = 1.959963984540054
+
+
+def pass_at_k(samples: int, successes: int, k: int) -> float:
+    r"""Estimate without bias the chance that one of k samples succeeds.
+
+    .. math:: \text{pass@}k = 1 - \binom{n-c}{k} \Big/ \binom{n}{k}
+
+    Source: Chen et al. 2021, Eq. 1, https://arxiv.org/abs/2107.03374
+
+    Args:
+        samples: n, episodes sampled for the task.
+        successes: c of them succeeded.
+        k: at most n.
+
+    Raises:
+        RangeError: k is not in [1, n] or c not in [0, n].
+
+    Example:
+        >>> pass_at_k(4, 1, 2)
+        0.5
+    """
+    checks.number_in(k, "k", 1, samples)
+    checks.number_in(successes, "successes", 0, samples)
+    return 1.0 - math.comb(samples - successes, k) / math.comb(samples, k)
+
+
+def success_row(world: World, trajectories: Sequence[Trajectory]) -> dict[str, Any]:
+    """Success among scored episodes, with its 95 % Wilson interval; None if none was scored."""
+    scored = [done for done in map(world.succeeded, trajectories) if done is not None]
+    if not scored:
+        return {"n": 0, "success": None, "low": None, "high": None}
+    share = sum(scored) / len(scored)
+    low, high = wilson_interval(share, len(scored))
+    return {"n": len(scored), "success": share, "low": low, "high": high}
+
+
+def evaluate_run(
+    folder: Path,
+    *,
+    tasks: int = 1024,
+    samples: int = 8,
+    temperature: float = 1.0,
+    seed: int = 0,
+    environment: type[ToolEnvironment] | None = None,
+) -> dict[str, Any]:
+    """Evaluate a run's newest checkpoint, or the checkpoint whose folder is given, on the run's held-out tasks.
+
+    Args:
+        folder: a run folder or one of its `checkpoints/<step>`.
+        tasks: held-out tasks; fewer are used if the environment has no more.
+        samples: sampled episodes per task.
+        temperature: of the sampled episodes.
+        seed: of the sampling.
+        environment: overrules the configured one, as in `train`.
+
+    Returns:
+        `{"step", "tasks", "samples", "temperature", "sampled": {"n", "success", "low", "high"}, "greedy": {…},
+        "pass_at_k": {k: {"value", "low", "high"}}, "groups": {"total", "all_fail", "all_pass", "mixed", "unscored"}}`; the interval of
+        pass@k is normal over tasks.
+
+    Raises:
+        RunFolderError: no run there.
+        CheckpointError: no whole checkpoint.
+        RangeError: an argument out of range.
+    """
+    for name, value in (("tasks", tasks), ("samples", samples)):
+        checks.number_in(value, name, 1, math.inf)
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise checks.fail(RangeError, "temperature", "be positive", temperature)
+    run_folder, checkpoint = _find(folder)
+    options = load_toml(run_folder / "run.toml")
+    config = TrainConfig.model_validate({name: options[name] for name in TrainConfig.model_fields if name in options})
+    world = World.build(config, f"{run_folder.name}-eval-{seed}", environment)
+    with single_threaded():
+        return asyncio.run(_measure(world, checkpoint, tasks, samples, temperature, seed))
+
+
+def _find(folder: Path) -> tuple[Path, Checkpoint]:
+    if (folder / "run.toml").is_file():
+        skipped: list[str] = []
+        newest = newest_checkpoint(folder / "checkpoints", skipped.append)
+        if newest is None:
+            raise CheckpointError(f"run {folder} must have a checkpoint to be evaluated, got none yet")
+        return folder, newest
+    run_folder = folder.resolve().parent.parent
+    if folder.is_dir() and folder.name.isdigit() and (run_folder / "run.toml").is_file():
+        return run_folder, load_checkpoint(folder)
+    raise RunFolderError(f"a run folder or one of its checkpoints/<step> must be given, got {folder}")
+
+
+async def _measure(world: World, checkpoint: Checkpoint, count: int, samples: int, temperature: float, seed: int) -> dict[str, Any]:
+    model = world.new_model()
+    load_weights(model, checkpoint.model)
+    engine = LocalEngine(model, version=f"v{checkpoint.step}", threads=worker_count(torch.device(world.config.device)))
+    held_out = world.held_out(count)
+    greedy = await world.play(engine, world.plan(held_out, purpose=f"eval-{seed}-greedy", step=checkpoint.step), temperature=0.0)
+    sampled: list[Trajectory] = []
+    for start in range(0, len(held_out), max(1, _TASKS_AT_ONCE // samples)):
+        part = held_out[start : start + max(1, _TASKS_AT_ONCE // samples)]
+        planned = world.plan(part, purpose=f"eval-{seed}-sampled", step=checkpoint.step, members=samples)
+        sampled += await world.play(engine, planned, temperature=temperature)
+    engine.close()
+    rewards = [total_reward(t, world.environment.reward_weights) for t in sampled]
+    signal = group_signal(sampled, rewards, [world.succeeded(t) for t in sampled])
+    return {
+        "step": checkpoint.step,
+        "tasks": len(held_out),
+        "samples": samples,
+        "temperature": temperature,
+        "sampled": success_row(world, sampled),
+        "greedy": success_row(world, greedy),
+        "pass_at_k": _pass_table(world, sampled, samples),
+        "groups": {name: getattr(signal, name) for name in ("total", "all_fail", "all_pass", "mixed", "unscored")},
+    }
+
+
+def _pass_table(world: World, sampled: Sequence[Trajectory], samples: int) -> dict[int, dict[str, float]]:
+    by_task: dict[str, list[bool]] = {}
+    for trajectory in sampled:
+        done = world.succeeded(trajectory)
+        if done is not None:
+            by_task.setdefault(trajectory.task_id, []).append(done)
+    whole = [outcomes for outcomes in by_task.values() if len(outcomes) == samples]
+    table = {}
+    for k in (2**i for i in range(samples.bit_length())):
+        values = [pass_at_k(samples, sum(outcomes), k) for outcomes in whole]
+        if len(values) < 2:
+            continue
+        mean = sum(values) / len(values)
+        spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1) / len(values))
+        table[k] = {"value": mean, "low": max(0.0, mean - _Z95 * spread), "high": min(1.0, mean + _Z95 * spread)}
+    return table

@@ -1,0 +1,109 @@
+"""What the stages of one run share: surroundings, event log, engine, clock and the words to whoever watches.
+
+The event log is the truth; `metrics.jsonl` and `log.txt` are its readable shadows and are made again from it when a run is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from transformers import LlamaForCausalLM
+
+from rosellm.roserlhf.engine.local import LocalEngine
+from rosellm.roserlhf.engine.protocol import PolicyHandle
+from rosellm.roserlhf.models.causal import weights, weights_hash
+from rosellm.roserlhf.store.events import EventLog
+from rosellm.roserlhf.trainer.progress import OnProgress, Progress
+from rosellm.roserlhf.trainer.world import World
+
+_T = TypeVar("_T")
+STAGES = ("warm_start", "rollout", "learn", "evaluate")
+
+
+@dataclass
+class Session:
+    """One process working on one run."""
+
+    world: World
+    folder: Path
+    log: EventLog
+    model: LlamaForCausalLM
+    engine: LocalEngine
+    on_progress: OnProgress
+    seconds: Counter[str] = field(default_factory=Counter)
+    """Wall-clock seconds by stage, earlier processes of the same run included; `total` too."""
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+    _started: float = field(default_factory=time.perf_counter)
+
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run one piece of asynchronous work to its end."""
+        return self.loop.run_until_complete(work)
+
+    @contextlib.contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Add the block's wall time to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] += time.perf_counter() - start
+
+    def seconds_so_far(self) -> dict[str, float]:
+        """Seconds by stage, and in all, up to now."""
+        total = self.seconds["total"] + time.perf_counter() - self._started
+        return {"total": total, **{stage: self.seconds[stage] for stage in STAGES}}
+
+    def publish(self, version: str, *, step: int, parent: str | None, keep: bool = True) -> None:
+        """Hand the model's weights to the engine under a new version and, if `keep`, enter it in the policy table."""
+        tensors = weights(self.model)
+        self.run(self.engine.publish(PolicyHandle(version, tensors)))
+        if keep and version not in {policy.version for policy in self.log.policies()}:
+            self.log.add_policy(version, step=step, parent=parent, content_hash=weights_hash(tensors))
+
+    def record_metrics(self, phase: str, step: int, values: Mapping[str, Any]) -> None:
+        """Append one row of metrics to the log and to `metrics.jsonl`."""
+        self.log.append_metrics(phase, step, values)
+        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as lines:
+            lines.write(_json_line(phase, step, values))
+
+    def rewrite_metrics(self) -> None:
+        """Make `metrics.jsonl` again from the log, without what was superseded."""
+        aside = self.folder / ".metrics.jsonl.tmp"
+        aside.write_text("".join(_json_line(m.phase, m.step, m.values) for m in self.log.metrics()), encoding="utf-8")
+        os.replace(aside, self.folder / "metrics.jsonl")
+
+    def tell(self, progress: Progress) -> None:
+        """Report progress; sentences go to `log.txt` too."""
+        if progress.message:
+            with (self.folder / "log.txt").open("a", encoding="utf-8") as lines:
+                lines.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {progress.message}\n")
+        self.on_progress(progress)
+
+    def close(self) -> None:
+        """Release threads, loop and log."""
+        self.engine.close()
+        self.loop.close()
+        self.log.close()
+
+
+def _json_line(phase: str, step: int, values: Mapping[str, Any]) -> str:
+    return json.dumps({"phase": phase, "step": step, **_strict(values)}, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _strict(value: Any) -> Any:
+    """JSON has no NaN: an undefined number is null here, as everything that was not measured; the event log keeps it as it is."""
+    if isinstance(value, Mapping):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_strict(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

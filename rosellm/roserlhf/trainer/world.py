@@ -1,0 +1,107 @@
+"""Everything a run plays in: environment, tasks, tokenizer, codec, model; built from the configuration alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+from rosellm.roserlhf import checks
+from rosellm.roserlhf.codec.chat import ChatCodec
+from rosellm.roserlhf.codec.hf import build_tokenizer, chat_codec
+from rosellm.roserlhf.engine.protocol import Engine
+from rosellm.roserlhf.environment.base import ToolEnvironment
+from rosellm.roserlhf.environment.named import environment_class
+from rosellm.roserlhf.environment.protocol import Task
+from rosellm.roserlhf.environment.tasks import Split, distinct, tasks
+from rosellm.roserlhf.errors import RangeError
+from rosellm.roserlhf.models.causal import build_llama
+from rosellm.roserlhf.rollout.collect import Planned, collect, plan
+from rosellm.roserlhf.rollout.episode import Facts, Limits
+from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class World:
+    """The fixed surroundings of a run."""
+
+    config: TrainConfig
+    name: str
+    """Name of the run."""
+    environment: type[ToolEnvironment]
+    tokenizer: PreTrainedTokenizerFast
+    codec: ChatCodec
+    limits: Limits
+    facts: Facts
+
+    @classmethod
+    def build(cls, config: TrainConfig, name: str, environment: type[ToolEnvironment] | None = None) -> World:
+        """Assemble it; `environment` overrules the configured name."""
+        kind = environment or environment_class(config.environment)
+        tokenizer = build_tokenizer(kind.vocabulary)
+        codec = chat_codec(tokenizer, kind().tools.schemas())
+        window = config.collect
+        limits = Limits(
+            max_turns=window.max_turns,
+            max_turn_tokens=window.max_turn_tokens,
+            context_window=window.context_window,
+            temperature=window.temperature,
+        )
+        facts = Facts(
+            environment_version=f"{kind.__name__}-{kind.version}",
+            hashes={"tokenizer": codec.tokenizer_hash},
+            reward_names=tuple(kind.reward_weights),
+        )
+        return cls(config, name, kind, tokenizer, codec, limits, facts)
+
+    def new_model(self) -> LlamaForCausalLM:
+        """Build the model with its initial weights, in evaluation mode (it has no dropout), on the configured device."""
+        sizes = self.config.model
+        model = build_llama(
+            vocabulary_size=len(self.tokenizer),
+            layers=sizes.layers,
+            hidden_size=sizes.hidden_size,
+            heads=sizes.heads,
+            key_value_heads=sizes.key_value_heads,
+            intermediate_size=sizes.intermediate_size,
+            context_window=self.config.collect.context_window,
+            seed=self.config.seed,
+        )
+        return model.eval().to(torch.device(self.config.device))
+
+    def tasks(self, split: Split, purpose: str, step: int = 0) -> Iterator[Task]:
+        """Draw tasks without end; the order depends on seed, purpose and step alone."""
+        return tasks(self.environment, split, f"{self.config.seed}/{purpose}/{step}")
+
+    def held_out(self, count: int) -> list[Task]:
+        """The first `count` distinct held-out tasks of this seed.
+
+        Raises:
+            RangeError: the environment's task space has no held-out task.
+        """
+        found = distinct(self.tasks("held_out", "evaluate"), count)
+        if not found:
+            raise checks.fail(RangeError, "environment", "have tasks on both sides of the hold-out split", "no held-out task")
+        return found
+
+    def plan(self, chosen: Sequence[Task], *, purpose: str, step: int, members: int = 1) -> list[Planned]:
+        """Name the episodes of one purpose and step."""
+        return plan(chosen, members=members, run=self.name, seed=self.config.seed, purpose=purpose, step=step)
+
+    async def play(self, engine: Engine, episodes: Sequence[Planned], *, temperature: float | None = None) -> list[Trajectory]:
+        """Play episodes; only those planned for the purpose `train` leave trainable records."""
+        limits = self.limits if temperature is None else dataclasses.replace(self.limits, temperature=temperature)
+        trainable = all(episode.key.purpose == "train" for episode in episodes)
+        facts = dataclasses.replace(self.facts, trainable=trainable)
+        return await collect(self.environment, self.codec, engine, episodes, limits=limits, facts=facts)
+
+    def succeeded(self, trajectory: Trajectory) -> bool | None:
+        """Whether an episode succeeded; None if it is unscored."""
+        if trajectory.is_unscored:
+            return None
+        value = trajectory.reward_totals().get(self.environment.success_component)
+        return None if value is None else value >= 1

@@ -1,0 +1,644 @@
+"""The event log: exact round trips, atomic appends, one writer, kills and damage."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from record_strategies import JSON, PROPERTY, trajectories
+
+from rosellm.roserlhf.errors import MissingExtraError, RecordError, StoreError
+from rosellm.roserlhf.store import EventLog, Ledger, Metrics, Policy, encoding
+from rosellm.roserlhf.trajectory import PolicyAction, ScoreRecord, TokenSpan, Trajectory, TransitionRecord, VersionSpan
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "events.db"
+
+
+@pytest.fixture
+def log(path: Path) -> Iterator[EventLog]:
+    with EventLog.create(path) as opened:
+        yield opened
+
+
+def episode(name: str = "run/0/task/0/0", tokens: int = 3, reward: float | None = 1.0) -> Trajectory:
+    acted = PolicyAction(0, range(tokens), [-0.5] * tokens, "v1", "hi", stop_reason="stop")
+    return Trajectory(
+        name, "task", "shop-1", "tok-1", [acted], [TransitionRecord(0, None, {"correct": reward}, True)], group_id="g"
+    )
+
+
+def bits(value: float) -> bytes:
+    return struct.pack("<d", value)
+
+
+# --- what comes back is what went in --------------------------------------------------------------------------------------------
+
+
+@PROPERTY
+@given(trajectories())
+def test_a_record_survives_the_bytes_bit_for_bit(trajectory: Trajectory) -> None:
+    data = encoding.encode(trajectory)
+    back = encoding.decode(data)
+    assert back == trajectory
+    assert back.sealed
+    # Equality takes 0.0 for -0.0 and 1 for True; the bytes and the hash do not.
+    assert encoding.encode(back) == data
+    assert back.content_hash() == trajectory.content_hash()
+
+
+@settings(PROPERTY, max_examples=15)
+@given(st.lists(trajectories(trajectory_id="t"), min_size=1, max_size=3))
+def test_records_survive_the_file(records: list[Trajectory]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "events.db")
+        with EventLog.create(file) as log:
+            for step, trajectory in enumerate(records):
+                log.supersede(step)
+                log.append_trajectory(trajectory, step=step, phase=f"phase-{step}")
+        with EventLog.read(file) as log:
+            back = list(log.trajectories())
+    assert [s.trajectory for s in back] == records
+    assert [(s.step, s.phase) for s in back] == [(i, f"phase-{i}") for i in range(len(records))]
+    assert [s.trajectory.content_hash() for s in back] == [t.content_hash() for t in records]
+
+
+@PROPERTY
+@given(st.dictionaries(st.text(st.characters(), max_size=5), JSON | st.sampled_from([math.nan, math.inf, -math.inf])))
+def test_metrics_survive_bit_for_bit(values: dict[str, Any]) -> None:
+    assert encoding.pack(encoding.unpack(encoding.pack(values))) == encoding.pack(values)
+    assert str(encoding.unpack(encoding.pack(values))) == str(values)
+
+
+def test_R49_extreme_numbers_stay_what_they_are(log: EventLog) -> None:  # noqa: N802
+    logprobs = [-1e-45, -5e-324, -0.0, -1.7976931348623157e308, -(0.1 + 0.2)]
+    rewards = {"sum": 0.1 + 0.2, "tiny": 5e-324, "minus": -0.0, "none": None}
+    trajectory = Trajectory(
+        "t", "k", "e", "h", [PolicyAction(0, range(5), logprobs, "v", "")], [TransitionRecord(0, None, rewards, True)]
+    )
+    log.append_trajectory(trajectory, step=0, phase="train")
+    back = log.trajectory("t").trajectory
+    assert [bits(x) for x in back.actions[0].old_logprobs] == [bits(x) for x in logprobs]
+    kept = back.transitions[0].reward_components
+    assert kept["none"] is None
+    assert [bits(kept[k] or 0.0) for k in ("sum", "tiny")] == [bits(0.1 + 0.2), bits(5e-324)]
+    assert bits(kept["minus"]) == bits(-0.0)  # type: ignore[arg-type]
+    log.append_metrics(
+        "train", 0, {"loss": math.nan, "best": -math.inf, "ratio": np.float32(0.5), "why": None, "per": [1.0, math.nan]}
+    )
+    values = log.metrics()[0].values
+    assert [bits(values["loss"]), values["best"], values["ratio"], values["why"]] == [bits(math.nan), -math.inf, 0.5, None]
+    assert math.isnan(values["per"][1])
+    for bad in (math.nan, -math.inf):
+        with pytest.raises(RecordError, match=r"reward_components\['correct'\] must be a finite number"):
+            episode(reward=bad)
+
+
+def test_R51_counters_do_not_wrap(log: EventLog) -> None:  # noqa: N802
+    big, now = 3_000_000_000, 1_764_424_800_123_456_789
+    trajectory = Trajectory(
+        "t", "k", "e", "h", [PolicyAction(0, [2**40, 2**31], [-1.0, -1.0], "v", "")], seeds={"run": 2**40}, timing={"ns": now},
+        transitions=[TransitionRecord(0, None, {}, True)],
+    )  # fmt: skip
+    log.append_trajectory(trajectory, step=2**40, phase="train")
+    log.append_metrics("train", 2**40, {"tokens": big, "offset": 1_500_000_000 + 1_500_000_000, "now": now, "huge": 2**80})
+    for state, counts in (("launched", {}), ("finished", {"sampled": big}), ("admitted", {}), ("trained", {"trained": big})):
+        log.append_ledger("t", state, step=2**40, **counts)  # type: ignore[arg-type]
+    back = log.trajectory("t")
+    assert back.step == 2**40
+    assert back.trajectory.actions[0].token_ids == (2**40, 2**31)
+    assert back.trajectory.seeds == {"run": 2**40}
+    assert back.trajectory.timing == {"ns": now}
+    assert log.metrics()[0].values == {"tokens": big, "offset": 3_000_000_000, "now": now, "huge": 2**80}
+    assert Ledger(log.ledger()).tokens(2**40).trained == big
+
+
+def test_R42_both_versions_of_a_reply_come_back(log: EventLog) -> None:  # noqa: N802
+    spans = [VersionSpan(0, 57, "v7"), VersionSpan(57, 128, "v8", "stale")]
+    reply = PolicyAction(0, range(128), [-0.1] * 128, "v7", "", version_spans=spans)
+    log.append_trajectory(Trajectory("t", "k", "e", "h", [reply], [TransitionRecord(0, None, {}, True)]), step=0, phase="train")
+    for step, (version, parent) in enumerate([("v7", None), ("v8", "v7"), ("v9", "v8")]):
+        log.add_policy(version, step=step, parent=parent)
+    back = log.trajectory("t").trajectory
+    assert back.actions[0].version_spans == tuple(spans)
+    assert back.behavior_policy_versions == ("v7", "v8")
+    order = [policy.version for policy in log.policies()]
+    assert order.index("v9") - order.index(back.actions[0].policy_version) == 2
+
+
+def test_R28_every_record_comes_back_with_its_own_end(log: EventLog) -> None:  # noqa: N802
+    cut = Trajectory("cut", "k", "e", "h", [PolicyAction(0, [1], [-1.0], "v", "", stop_reason="interrupted")])
+    limit = Trajectory(
+        "limit", "k", "e", "h", [PolicyAction(0, [1], [-1.0], "v", "")], [TransitionRecord(0, None, {}, False, True)]
+    )
+    broken = Trajectory("broken", "k", "e", "h")
+    broken.fail("infrastructure", "the engine died")
+    for trajectory in (episode("ended"), cut, limit, broken):
+        log.append_trajectory(trajectory, step=0, phase="train")
+    back = {s.trajectory.trajectory_id: s.trajectory for s in log.trajectories()}
+    assert {name: t.ending for name, t in back.items()} == {
+        "ended": "terminated",
+        "cut": "interrupted",
+        "limit": "truncated",
+        "broken": None,
+    }
+    assert back["broken"].is_unscored
+
+
+def test_R54_what_is_at_rest_never_changes(log: EventLog) -> None:  # noqa: N802
+    trajectory = Trajectory("t", "k", "e", "h", [PolicyAction(0, [1], [-1.0], "v", "")], [TransitionRecord(0, None)])
+    log.append_trajectory(trajectory, step=0, phase="train")
+    with pytest.raises(RecordError, match="sealed"):
+        trajectory.append(PolicyAction(1, [1], [-1.0], "v", ""), TransitionRecord(1, None))
+    assert log.trajectory("t").trajectory == trajectory
+
+
+# --- reading --------------------------------------------------------------------------------------------------------------------
+
+
+def test_records_are_found_by_phase_step_and_id(log: EventLog) -> None:
+    for step in range(3):
+        for phase in ("train", "evaluate"):
+            log.append_trajectory(episode(f"t{step}", tokens=step + 1), step=step, phase=phase)
+
+    def names(**wanted: Any) -> list[tuple[int, str]]:
+        return [(s.step, s.phase) for s in log.trajectories(**wanted)]
+
+    assert names() == [(s, p) for s in range(3) for p in ("train", "evaluate")]
+    assert names(phase="train") == [(0, "train"), (1, "train"), (2, "train")]
+    assert names(step=1) == [(1, "train"), (1, "evaluate")]
+    assert names(phase="evaluate", step=2) == [(2, "evaluate")]
+    assert names(phase="test") == []
+    assert log.sampled_tokens() == {0: 2, 1: 4, 2: 6}
+    assert log.sampled_tokens(phase="train") == {0: 1, 1: 2, 2: 3}
+    assert log.trajectory("t1", phase="train").step == 1
+    with pytest.raises(
+        StoreError, match=r"trajectory_id must name one stored record, got 't1', found in phases \['train', 'evaluate'\]"
+    ):
+        log.trajectory("t1")
+    with pytest.raises(StoreError, match="trajectory_id must name one stored record, got 't9'"):
+        log.trajectory("t9")
+
+
+def test_what_is_appended_while_reading_is_not_read(log: EventLog) -> None:
+    for i in range(600):
+        log.append_metrics("train", i, {"i": i})
+        log.append_trajectory(episode(f"t{i}"), step=i, phase="train")
+    seen = []
+    for stored in log.trajectories():
+        seen.append(stored.step)
+        if stored.step % 100 == 0:
+            log.append_trajectory(episode(f"late-{stored.step}"), step=1000, phase="train")
+    assert seen == list(range(600))
+    assert [m.values["i"] for m in log.metrics()] == list(range(600))
+
+
+def test_scores_are_added_and_never_replace(log: EventLog) -> None:
+    log.append_trajectory(episode("t"), step=0, phase="train")
+    scores = [ScoreRecord("t", 0, {"judge": None}, "judge-1"), ScoreRecord("t", 0, {"judge": 0.1 + 0.2}, "judge-2")]
+    for score in scores:
+        log.append_score(score)
+    assert list(log.scores()) == list(log.scores("t")) == scores
+    assert log.trajectory("t").trajectory.transitions[0].reward_components == {"correct": 1.0}
+    with pytest.raises(StoreError, match="trajectory_id must name a stored record, got 'x'"):
+        log.append_score(ScoreRecord("x", 0, {}, "judge-1"))
+
+
+def test_a_ledger_path_is_checked_when_it_is_written(log: EventLog) -> None:
+    log.append_ledger("a", "launched", step=0, detail={"worker": 3})
+    with pytest.raises(StoreError, match="attempt 'a' must go from launched to finished or failed, got trained"):
+        log.append_ledger("a", "trained", step=0, trained=3)
+    log.append_ledger("a", "failed", step=0, reason="timeout", sampled=3)
+    log.append_ledger("a", "admitted", step=0)
+    with pytest.raises(
+        StoreError, match=r"attempt 'a' must place each of its 3 sampled tokens once, got 2 trained and \{\} excluded"
+    ):
+        log.append_ledger("a", "trained", step=1, trained=2)
+    log.append_ledger("a", "trained", step=1, trained=2, excluded={"stale": 1})
+    entries = list(log.ledger())
+    assert [(e.state, e.step, e.reason) for e in entries] == [
+        ("launched", 0, None), ("failed", 0, "timeout"), ("admitted", 0, None), ("trained", 1, None),
+    ]  # fmt: skip
+    assert entries[0].detail == {"worker": 3}
+    assert [e.state for e in log.ledger(step=1)] == ["trained"]
+    ledger = Ledger(entries)
+    ledger.balance(recorded={0: 3})
+    assert ledger.tokens().excluded == {"stale": 1}
+
+
+def test_the_policy_table_has_each_version_once_and_its_parent_before_it(log: EventLog) -> None:
+    log.add_policy("a", step=0, content_hash="h")
+    log.add_policy("b", step=1, parent="a")
+    assert log.policies() == (Policy("a", 0, None, "h"), Policy("b", 1, "a"))
+    with pytest.raises(StoreError, match="version must be new in the policy table, got 'a', which is there already"):
+        log.add_policy("a", step=2)
+    with pytest.raises(StoreError, match="parent must be in the policy table, got 'z'"):
+        log.add_policy("c", step=2, parent="z")
+
+
+def test_an_id_is_stored_once_in_a_phase(log: EventLog) -> None:
+    log.append_trajectory(episode("t"), step=0, phase="train")
+    with pytest.raises(StoreError, match="trajectory_id must be new in phase 'train', got 't', which is stored already; supersede"):
+        log.append_trajectory(episode("t"), step=1, phase="train")
+    assert len(list(log.trajectories())) == 1
+
+
+# --- steps that run again -------------------------------------------------------------------------------------------------------
+
+
+def test_superseded_steps_leave_the_default_reads_and_their_ids_are_free(log: EventLog) -> None:
+    def run_step(step: int, reward: float) -> None:
+        log.append_trajectory(episode(f"t{step}", reward=reward), step=step, phase="train")
+        log.append_score(ScoreRecord(f"t{step}", 0, {"judge": reward}, "judge-1"))
+        for state, counts in (("launched", {}), ("finished", {"sampled": 3}), ("admitted", {}), ("trained", {"trained": 3})):
+            log.append_ledger(f"t{step}", state, step=step, **counts)  # type: ignore[arg-type]
+        log.add_policy(f"v{step}", step=step, parent=f"v{step - 1}" if step else None)
+        log.append_metrics("train", step, {"reward": reward})
+
+    for step in range(3):
+        run_step(step, 0.0)
+    assert log.supersede(3) == 0
+    # Two steps of one record, one score, four ledger events, one version and one row of metrics.
+    assert log.supersede(1) == 2 * (1 + 1 + 4 + 1 + 1)
+    assert [s.step for s in log.trajectories()] == [0]
+    assert [s.components for s in log.scores()] == [{"judge": 0.0}]
+    assert [p.version for p in log.policies()] == ["v0"]
+    assert [m.step for m in log.metrics()] == [0]
+    assert Ledger(log.ledger()).steps() == (0,)
+    for step in (1, 2):
+        run_step(step, 1.0)
+    again = list(log.trajectories())
+    assert [s.trajectory.reward_totals()["correct"] for s in again] == [0.0, 1.0, 1.0]
+    assert [(s.step, s.superseded) for s in log.trajectories(include_superseded=True)] == [
+        (0, False), (1, True), (2, True), (1, False), (2, False),
+    ]  # fmt: skip
+    assert [p.version for p in log.policies(include_superseded=True)] == ["v0", "v1", "v2", "v1", "v2"]
+    assert len(list(log.scores(include_superseded=True))) == 5
+    assert log.metrics(include_superseded=True)[1] == Metrics("train", 1, {"reward": 0.0}, superseded=True)
+    Ledger(log.ledger()).balance(recorded=log.sampled_tokens())
+    assert len(list(log.ledger(include_superseded=True))) == 20
+
+
+def test_an_attempt_whose_training_is_superseded_can_be_trained_again(log: EventLog) -> None:
+    for state, step, counts in (
+        ("launched", 3, {}),
+        ("finished", 3, {"sampled": 5}),
+        ("admitted", 3, {}),
+        ("trained", 4, {"trained": 5}),
+    ):
+        log.append_ledger("a", state, step=step, **counts)  # type: ignore[arg-type]
+    log.supersede(4)
+    assert Ledger(log.ledger()).tokens(3).pending == 5
+    log.append_ledger("a", "trained", step=4, trained=4, excluded={"stale": 1})
+    Ledger(log.ledger()).balance()
+
+
+# --- atomic commits -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_is_all_or_nothing(path: Path) -> None:
+    with EventLog.create(path) as log, EventLog.read(path) as reader:
+        with log.transaction():
+            log.append_trajectory(episode("a"), step=0, phase="train")
+            with log.transaction():
+                log.append_metrics("train", 0, {"reward": 1.0})
+            assert list(reader.trajectories()) == []
+        assert len(list(reader.trajectories())) == len(reader.metrics()) == 1
+        with pytest.raises(KeyError, match="stop"), log.transaction():
+            log.append_trajectory(episode("b"), step=1, phase="train")
+            log.add_policy("v1", step=1)
+            raise KeyError("stop")
+        assert [s.trajectory.trajectory_id for s in log.trajectories()] == ["a"]
+        assert log.policies() == ()
+        log.append_trajectory(episode("b"), step=1, phase="train")
+        assert len(list(reader.trajectories())) == 2
+
+
+def test_an_append_that_is_refused_leaves_nothing_behind(log: EventLog) -> None:
+    with pytest.raises(RecordError, match=r"values\['x'\] must be a JSON value"):
+        log.append_metrics("train", 0, {"x": object()})
+    with pytest.raises(RecordError, match="step must be an integer ≥ 0, got -1"):
+        log.append_metrics("train", -1, {})
+    with pytest.raises(RecordError, match="phase must be a non-empty string"):
+        log.append_trajectory(episode(), step=0, phase="")
+    with pytest.raises(StoreError, match="a name must be valid Unicode and a number fit 64 bits"):
+        log.append_metrics("\ud800", 0, {})
+    with pytest.raises(StoreError, match="a name must be valid Unicode and a number fit 64 bits"):
+        log.append_metrics("train", 2**63, {})
+    assert log.metrics() == ()
+    assert list(log.trajectories()) == []
+    log.append_metrics("train", 0, {})
+
+
+WRITER = """
+import sys
+from rosellm.roserlhf.store import EventLog
+from rosellm.roserlhf.trajectory import *
+path, first = sys.argv[1], int(sys.argv[2])
+log = EventLog.open(path)
+i = first
+while True:
+    with log.transaction():
+        for half in range(2):
+            action = PolicyAction(0, range(50), [-0.5] * 50, "v1", "text " * 50)
+            record = Trajectory(f"{i}-{half}", "k", "e", "h", [action], [TransitionRecord(0, None, {"correct": 1.0}, True)])
+            log.append_trajectory(record, step=i, phase="train")
+    print(i, flush=True)
+    i += 1
+"""
+
+
+def test_R53_a_killed_writer_loses_nothing_it_acknowledged(path: Path) -> None:  # noqa: N802
+    EventLog.create(path).close()
+    acknowledged = -1
+    for kill_after in (3, 40, 7):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), str(acknowledged + 1)], stdout=subprocess.PIPE, text=True
+        ) as writer:
+            assert writer.stdout is not None
+            lines = [writer.stdout.readline() for _ in range(kill_after)]
+            with pytest.raises(StoreError, match="has a writer already"):
+                EventLog.open(path)
+            writer.send_signal(signal.SIGKILL)
+            lines += writer.stdout.readlines()
+        acknowledged = int(lines[-1])
+        # Read what is there before anyone repairs it, then as a writer.
+        for opened in (EventLog.read(path), EventLog.open(path)):
+            with opened as log:
+                back = [s.trajectory.trajectory_id for s in log.trajectories()]
+                whole = [f"{i}-{half}" for i in range(len(back) // 2) for half in range(2)]
+                assert back == whole, "a commit of two records is whole or absent"
+                assert len(back) // 2 - 1 >= acknowledged
+        acknowledged = len(back) // 2 - 1
+    with EventLog.open(path) as log:
+        log.append_trajectory(episode("after"), step=10**6, phase="train")
+        log.flush()
+    with EventLog.read(path) as log:
+        assert log.trajectory("after").trajectory == episode("after")
+
+
+def test_R53_a_torn_tail_is_reported_and_skipped(path: Path, tmp_path: Path) -> None:  # noqa: N802
+    log = EventLog.create(path)
+    log.append_metrics("train", 0, {"i": 0})
+    log.append_metrics("train", 1, {"i": 1})
+    torn = tmp_path / "copy" / "events.db"
+    torn.parent.mkdir()
+    for suffix in ("", "-wal"):  # as a kill leaves them: closing the log would tidy up
+        Path(f"{torn}{suffix}").write_bytes(Path(f"{path}{suffix}").read_bytes())
+    log.close()
+    os.truncate(f"{torn}-wal", os.path.getsize(f"{torn}-wal") - 7)
+    with pytest.warns(RuntimeWarning, match="ends in the middle of a write: the unfinished commit is skipped"):
+        log = EventLog.open(torn)
+    with log:
+        assert [m.step for m in log.metrics()] == [0]
+        log.append_metrics("train", 1, {"i": 1})
+    with EventLog.read(torn) as log:
+        assert [m.step for m in log.metrics()] == [0, 1]
+
+
+# --- one writer, many readers ---------------------------------------------------------------------------------------------------
+
+
+def test_there_is_one_writer_and_readers_do_not_wait(path: Path) -> None:
+    with EventLog.create(path) as log:
+        with pytest.raises(StoreError, match="has a writer already; an event log has one at a time"):
+            EventLog.open(path)
+        with EventLog.read(path) as one, EventLog.read(path) as two, log.transaction():
+            log.append_metrics("train", 0, {})
+            start = time.monotonic()
+            assert one.metrics() == two.metrics() == ()
+            assert time.monotonic() - start < 5
+        log.append_metrics("train", 1, {})
+    with EventLog.open(path) as log:
+        assert len(log.metrics()) == 2
+
+
+def test_flush_says_when_a_reader_is_in_the_way(path: Path) -> None:
+    with EventLog.create(path) as log, contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM metrics").fetchall()
+        log.append_metrics("train", 0, {})
+        log._database._run("PRAGMA busy_timeout = 20")
+        with pytest.raises(StoreError, match="cannot be flushed: a reader has held an old state of it for too long"):
+            log.flush()
+        other.execute("COMMIT")
+        log.flush()
+        with pytest.raises(StoreError, match="cannot be flushed inside a transaction"), log.transaction():
+            log.append_metrics("train", 1, {})
+            log.flush()
+        assert len(log.metrics()) == 1
+
+
+def test_a_reader_cannot_write(path: Path) -> None:
+    EventLog.create(path).close()
+    with EventLog.read(path) as log:
+        for write in (
+            lambda: log.append_metrics("train", 0, {}),
+            lambda: log.append_trajectory(episode(), step=0, phase="train"),
+            lambda: log.append_ledger("a", "launched", step=0),
+            lambda: log.supersede(0),
+            log.flush,
+        ):
+            with pytest.raises(StoreError, match="was opened for reading and cannot be written"):
+                write()
+
+
+def test_a_run_folder_can_be_moved(path: Path, tmp_path: Path) -> None:
+    with EventLog.create(path) as log:
+        log.append_trajectory(episode("t"), step=0, phase="train")
+    moved = tmp_path / "mo ved #1?"
+    moved.mkdir()
+    path.rename(moved / "events.db")
+    with EventLog.open(moved / "events.db") as log:
+        assert log.trajectory("t").trajectory == episode("t")
+
+
+# --- files that are no event log, or no longer ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", [EventLog.open, EventLog.read])
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda p: None, "must be an event log, got no such file"),
+        (lambda p: p.mkdir(), "must be an event log, got a folder"),
+        (
+            lambda p: p.write_text("metrics, not a database " * 400),
+            "file is not a database; the file is damaged or not an event log",
+        ),
+        (lambda p: p.touch(), "must be an event log, got another SQLite database"),
+        (
+            lambda p: sqlite3.connect(p).execute("CREATE TABLE t (x)").connection.close(),
+            "must be an event log, got another SQLite database",
+        ),
+    ],
+)
+def test_another_file_is_refused_in_one_sentence(path: Path, way: Any, make: Any, message: str) -> None:
+    make(path)
+    with pytest.raises(StoreError) as caught:
+        way(path)
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("way", [EventLog.open, EventLog.read])
+def test_another_schema_version_is_refused(path: Path, way: Any) -> None:
+    EventLog.create(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with pytest.raises(StoreError, match="must have schema version 1, got 2; use the rosellm that wrote it, or a newer one"):
+        way(path)
+
+
+def test_creating_never_overwrites_and_leaves_nothing_behind(path: Path, tmp_path: Path) -> None:
+    path.write_text("precious")
+    with pytest.raises(StoreError, match="must not exist yet; open it to append to it"):
+        EventLog.create(path)
+    assert path.read_text() == "precious"
+    with pytest.raises(StoreError, match="cannot be created: unable to open database file; check that the folder exists"):
+        EventLog.create(tmp_path / "no" / "events.db")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["events.db"]
+
+
+def _as_nobody(program: str, *arguments: str) -> str:
+    """Run a program that may write nowhere: root is allowed everything, so it becomes another user first."""
+    drop = "import os\nif os.geteuid() == 0: os.setgid(65534); os.setuid(65534)\n"
+    loaded = "import sys\nfrom rosellm.roserlhf.errors import StoreError\nfrom rosellm.roserlhf.store import EventLog, encoding\n"
+    loaded += "encoding.pack(1)\n"
+    done = subprocess.run([sys.executable, "-c", loaded + drop + program, *arguments], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_a_folder_that_cannot_be_written_can_be_read() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "events.db")
+        with EventLog.create(file) as log:
+            log.append_metrics("train", 0, {"reward": 0.5})
+        os.chmod(file, 0o444)
+        os.chmod(folder, 0o555)
+        try:
+            read = "with EventLog.read(sys.argv[1]) as log: print(dict(log.metrics()[0].values))"
+            assert _as_nobody(read, str(file)) == "{'reward': 0.5}\n"
+            for way, doing in (("create", "created"), ("open", "opened for writing")):
+                attempt = f"try: EventLog.{way}(sys.argv[1])\nexcept StoreError as error: print(error)"
+                target = file if way == "open" else Path(folder, "new.db")
+                said = _as_nobody(attempt, str(target))
+                assert said.startswith(f"{target} cannot be {doing}: ")
+                assert said.endswith("check that the folder exists and that you may write in it\n")
+        finally:
+            os.chmod(folder, 0o755)
+
+
+def test_a_damaged_record_is_named_and_the_others_are_read(path: Path) -> None:
+    with EventLog.create(path) as log:
+        for name in "abc":
+            log.append_trajectory(episode(name), step=0, phase="train")
+    with sqlite3.connect(path) as connection:
+        record = connection.execute("SELECT record FROM trajectories WHERE row = 2").fetchone()[0]
+        connection.execute("UPDATE trajectories SET record = ? WHERE row = 2", (record[:-1] + bytes([record[-1] ^ 1]),))
+    connection.close()
+    with EventLog.read(path) as log:
+        with pytest.raises(StoreError, match="is damaged: row 2 of trajectories does not match its checksum"):
+            log.trajectory("b")
+        assert log.trajectory("a").trajectory == episode("a")
+        assert log.trajectory("c").trajectory == episode("c")
+
+
+def test_a_damaged_file_is_refused_in_one_sentence(path: Path) -> None:
+    with EventLog.create(path) as log:
+        for i in range(300):
+            log.append_trajectory(episode(f"t{i}", tokens=20), step=i, phase="train")
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (size // 2))
+    for shorter in (size, 4096 * 3 - 7):
+        os.truncate(path, shorter)
+        with pytest.raises(StoreError, match="damaged"), EventLog.read(path) as log:
+            list(log.trajectories())
+
+
+# --- the encoding ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_with_a_field_from_the_future_is_refused() -> None:
+    written = encoding.unpack(encoding.encode(episode("t")))
+    with pytest.raises(StoreError, match=r"got 't': .*unexpected keyword argument 'mood'"):
+        encoding.decode(encoding.pack({**written, "mood": 1}))
+    with pytest.raises(StoreError, match=r"schema_version must be in \[1, 1\], got 2; upgrade rosellm"):
+        encoding.decode(encoding.pack({**written, "schema_version": 2}))
+    written["actions"][0]["old_logprobs"][1] = math.nan
+    with pytest.raises(StoreError, match=r"old_logprobs\[1\] of turn 0 must be a finite number ≤ 0, got nan"):
+        encoding.decode(encoding.pack(written))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xc1",
+        b"\x92\x01",
+        encoding.pack([1]),
+        encoding.pack("x"),
+        b"\xc7\x01\x09x",
+        encoding.pack({"actions": [1]}),
+        encoding.pack({}),
+    ],
+)
+def test_bytes_that_are_no_record_are_refused(data: bytes) -> None:
+    with pytest.raises(StoreError):
+        encoding.decode(data)
+
+
+def test_strings_and_integers_that_msgpack_lacks_are_escaped() -> None:
+    hostile = {"a\ud800": ["\udfff", 2**64, -(2**63) - 1, {"x": "\ud83d"}], "plain": (1, True, None)}
+    assert encoding.unpack(encoding.pack(hostile)) == {**hostile, "plain": [1, True, None]}
+    assert encoding.unpack(encoding.pack([np.str_("text")])) == ["text"]
+    with pytest.raises(TypeError, match="a object is not plain data"):
+        encoding.pack(object())
+
+
+def test_long_texts_and_many_tokens_survive(log: EventLog) -> None:
+    text = "é\x00\u2028🦊" * 200_000
+    acted = PolicyAction(0, range(100_000), [-0.25] * 100_000, "v", text)
+    shown = [TokenSpan(range(50_000), "tool", [True, False] * 25_000)]
+    trajectory = Trajectory("t", "k", "e", "h", [acted], [TransitionRecord(0, text, observation=shown)])
+    log.append_trajectory(trajectory, step=0, phase="train")
+    assert log.trajectory("t").trajectory == trajectory
+
+
+def test_without_msgspec_the_install_command_is_given(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoding._msgpack.cache_clear()
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    try:
+        with EventLog.create(path) as log, pytest.raises(MissingExtraError, match=r"pip install 'rosellm\[train\]'"):
+            log.append_metrics("train", 0, {})
+    finally:
+        encoding._msgpack.cache_clear()
+
+
+def test_the_store_loads_neither_torch_nor_msgspec_by_itself() -> None:
+    program = (
+        "import sys, rosellm.roserlhf.store; print([m for m in ('torch', 'numpy', 'msgspec', 'transformers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
