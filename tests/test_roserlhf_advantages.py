@@ -441,7 +441,7 @@ def test_masked_turn_ids_are_not_read_and_unmasked_ones_must_exist() -> None:
     tokens = broadcast_turn_advantages(turns, ids, torch.tensor([[0, 1, 0], [1, 1, 0]]))
     assert tokens.tolist() == [[0.0, -2.0, 0.0], [1.0, 1.0, 0.0]]
     for bad in (2, -1):
-        with pytest.raises(ValueError, match=rf"turn_ids must be in \[0, 1\].*got the value {bad}; an invalid turn"):
+        with pytest.raises(ValueError, match=rf"turn_ids must be in \[0, 2\).*got the value {bad} at \[0, 1\]; an invalid turn"):
             broadcast_turn_advantages(turns, torch.full((2, 3), bad), torch.tensor([[0, 1, 0], [0, 0, 0]]))
 
 

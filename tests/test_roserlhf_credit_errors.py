@@ -138,7 +138,7 @@ CASES: list[tuple[Callable[[], Any], type[RoseError], str]] = [
     (lambda: discounted_returns(ROW, terminated=at(1, 2.0)), MaskError, "terminated must be boolean or exactly 0/1"),
     (lambda: broadcast_turn_advantages(ROW, torch.zeros(3).long(), at(0, 3.0)), MaskError, "action_mask must be boolean"),
     # NaN evidence
-    (lambda: discounted_returns(at(1, NAN)), NonFiniteError, r"rewards must be finite.*got 1 NaN or infinite value\(s\)"),
+    (lambda: discounted_returns(at(1, NAN)), NonFiniteError, r"rewards must be finite.*got the value nan at \[1\]"),
     (lambda: gae(ROW, at(0, float("inf"))), NonFiniteError, "values must be finite"),
     (lambda: skip(ROW, at(1, NAN), ROW), NonFiniteError, "action_end_values must be finite"),
     (lambda: skip(ROW, ROW, at(2, NAN)), NonFiniteError, "next_action_values must be finite"),
@@ -171,17 +171,17 @@ CASES: list[tuple[Callable[[], Any], type[RoseError], str]] = [
     (
         lambda: gae(ROW, ROW, episode_ids=torch.tensor([0, 1, 2]), bootstrap_value=torch.ones(2)),
         RangeError,
-        r"episode_ids must be in \[0, 1\] wherever valid_mask is true, got the value 2",
+        r"episode_ids must be in \[0, 2\).*got the value 2 at \[2\]; the ids index bootstrap_value",
     ),
     (
         lambda: gae(ROW, ROW, episode_ids=torch.tensor([4, 1, 4])),
         RangeError,
-        "episode_ids must name each episode once .*got the value 4",
+        r"episode_ids must name each episode once .*got the value 4 at \[2\]",
     ),
     (
         lambda: gae(TWO, TWO, episode_ids=torch.tensor([[0, 1, 1], [1, 2, 2]]), bootstrap_value=torch.ones(3)),
         RangeError,
-        "episode_ids must name each episode of the batch once .*got the value 1; give one table per row",
+        r"episode_ids must name each episode of the batch once .*got the value 1 at \[1, 0\]; give one table per row",
     ),
 ]
 
@@ -222,7 +222,7 @@ def test_without_value_checks_bad_evidence_stays_visible() -> None:
 
 def test_on_an_accelerator_nothing_reads_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """A meta tensor has no values: reading one, as every wait for a device does, would raise here."""
-    pending: list[Any] = []
+    pending: dict[Any, Any] = {}
     monkeypatch.setattr(checks, "_deferred", pending)
     row, ids = torch.ones(2, 100, device="meta"), torch.zeros(2, 100, dtype=torch.long, device="meta")
     flags: dict[str, Any] = {"terminated": row, "valid_mask": row}

@@ -55,7 +55,7 @@ def test_decays_that_underflow_lose_nothing() -> None:
     torch.testing.assert_close(result[:-30], torch.full((1970,), 2.0))
 
 
-class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Operations(TorchDispatchMode):
     """Counts the tensor operations that run inside it."""
 
     count = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,20 +29,17 @@ class Batch:
     behaviour_logprobs: Tensor
     """float32, aligned to `input_ids`; 0 where `policy_mask` is False."""
     advantages: Tensor
-    """float32; 0 for rows without credit, whose tokens are all outside the loss."""
+    """float32; NaN for rows without credit, so that training on one of them cannot go unnoticed."""
 
 
 def pad(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
     """Pad rows to the longest of them.
 
     Raises:
-        RangeError: no rows, or a row with tokens in the loss but no advantage.
+        RangeError: no rows.
     """
     if not rows:
         raise checks.fail(RangeError, "rows", "hold at least one row", 0)
-    for row in rows:
-        if row.advantage is None and row.trained:
-            raise checks.fail(RangeError, "rows", "have an advantage wherever tokens are trained", f"none for {row.trajectory_id!r}")
     width = max(len(row.token_ids) for row in rows)
 
     def padded(column: Sequence[Sequence[float]], fill: float, dtype: torch.dtype) -> Tensor:
@@ -53,7 +51,7 @@ def pad(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
         padded([row.policy_mask for row in rows], False, torch.bool),
         padded([row.loss_mask for row in rows], False, torch.bool),
         padded([row.behaviour_logprobs for row in rows], 0.0, torch.float32),
-        torch.tensor([row.advantage or 0.0 for row in rows], dtype=torch.float32, device=device),
+        torch.tensor([math.nan if row.advantage is None else row.advantage for row in rows], dtype=torch.float32, device=device),
     )
 
 

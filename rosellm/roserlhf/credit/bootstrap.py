@@ -25,7 +25,7 @@ def read_bootstrap(
     else:
         checks.number_in(bootstrap_value, "bootstrap_value", float("-inf"), float("inf"))
         after = torch.full_like(rewards[..., :1], bootstrap_value)
-    checks.finite(after, "bootstrap_value", where=timeline.last & timeline.continues)
+    checks.finite(after.expand_as(rewards), "bootstrap_value", where=timeline.last & timeline.continues)
     return after
 
 
@@ -44,21 +44,15 @@ def _from_tensor(bootstrap_value: Tensor, timeline: Timeline, rewards: Tensor, e
         raise checks.fail(ShapeError, "bootstrap_value", allowed, f"shape {tuple(shape)}")
     if shape[:-1] != rest:
         _one_table_for_all_rows(episode_ids, timeline)
-    return look_up(
-        bootstrap_value.expand(*rest, shape[-1]),
-        episode_ids,
-        timeline.valid,
-        ids_name="episode_ids",
-        where_name="valid_mask",
-        fix="they index bootstrap_value",
-    )
+    table = bootstrap_value.expand(*rest, shape[-1])
+    return look_up(table, episode_ids, timeline.valid, ids_name="episode_ids", fix="the ids index bootstrap_value")
 
 
 def _one_table_for_all_rows(episode_ids: Tensor, timeline: Timeline) -> None:
     checks.each(
         "episode_ids",
         "name each episode of the batch once when bootstrap_value is one table [E] for all rows",
-        lambda: repeated_ids(episode_ids.flatten(), timeline.last.flatten()),
+        lambda: (episode_ids, repeated_ids(episode_ids.flatten(), timeline.last.flatten()).view_as(episode_ids)),
         RangeError,
         fix="give one table per row, [..., E]",
     )

@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import RangeError
 
 
-def look_up(table: Tensor, ids: Tensor, where: Tensor, *, ids_name: str, where_name: str, fix: str) -> Tensor:
+def look_up(table: Tensor, ids: Tensor, where: Tensor, *, ids_name: str, fix: str) -> Tensor:
     """Read the last dimension of `table` at `ids` wherever `where` is true; elsewhere, and at an id that does not exist, NaN.
 
     An id outside the table is an error. On an accelerator that error is raised later (`checks.raise_deferred`), and until then NaN
@@ -19,15 +18,13 @@ def look_up(table: Tensor, ids: Tensor, where: Tensor, *, ids_name: str, where_n
         table: `[..., K]`, floating point, K ≥ 1.
         ids: `[..., T]`, integer.
         where: `[..., T]`, boolean.
-        ids_name, where_name, fix: how the error names its arguments and the way out.
+        ids_name, fix: how the error names the ids and the way out.
 
     Returns:
         `[..., T]`, dtype of `table`.
     """
     size = table.shape[-1]
+    checks.index(ids, ids_name, size, where, fix=fix)
     index = ids.long()
-    outside = where & ((index < 0) | (index >= size))
-    requirement = f"be in [0, {size - 1}] wherever {where_name} is true"
-    checks.each(ids_name, requirement, lambda: (ids, outside), RangeError, fix=fix)
-    known = where & ~outside
+    known = where & (index >= 0) & (index < size)
     return torch.where(known, table.gather(-1, torch.where(known, index, 0)), float("nan"))

@@ -64,7 +64,7 @@ def read_timeline(
     if episode_ids is not None:
         last = last | _changes_after(episode_ids, rewards, valid, following)
         ids = episode_ids
-        checks.each("episode_ids", _ONE_STRETCH, lambda: repeated_ids(ids, last), RangeError)
+        checks.each("episode_ids", _ONE_STRETCH, lambda: (ids, repeated_ids(ids, last)), RangeError)
     return Timeline(valid, continues, last, following)
 
 
@@ -110,8 +110,9 @@ def _changes_after(episode_ids: Tensor, rewards: Tensor, valid: Tensor, followin
     return valid & (next_id != episode_ids)
 
 
-def repeated_ids(episode_ids: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the ids at episode ends, sorted along the last dimension, and which of them stand there twice."""
+def repeated_ids(episode_ids: Tensor, last: Tensor) -> Tensor:
+    """Tell, elementwise, where an episode ends whose id has ended another one earlier in the row."""
     nothing = torch.iinfo(torch.int64).max
-    ends = torch.where(last, episode_ids.long(), nothing).sort(-1).values
-    return ends[..., 1:], (ends[..., 1:] == ends[..., :-1]) & (ends[..., 1:] != nothing)
+    ends, places = torch.sort(torch.where(last, episode_ids.long(), nothing), dim=-1, stable=True)
+    again = pad((ends[..., 1:] == ends[..., :-1]) & (ends[..., 1:] != nothing), (1, 0))
+    return torch.zeros_like(last).scatter(-1, places, again)

@@ -58,6 +58,6 @@ def broadcast_turn_advantages(turn_advantages: Tensor, turn_ids: Tensor, action_
         raise checks.fail(ShapeError, "turn_advantages", requirement, f"shape {tuple(turn_advantages.shape)}")
     fix = "an invalid turn has no advantage to give; mask the token or correct its id"
     table = at_least_float32(turn_advantages)
-    spread = look_up(table, turn_ids, chosen, ids_name="turn_ids", where_name="action_mask", fix=fix)
+    spread = look_up(table, turn_ids, chosen, ids_name="turn_ids", fix=fix)
     checks.finite(spread, "turn_advantages", where=chosen)
     return select(spread, chosen)
