@@ -46,6 +46,8 @@ class Display:
 
     def __call__(self, progress: Progress) -> None:
         """Show one moment of the run."""
+        if progress.phase == "failed":  # the error itself is the last line
+            return
         if progress.message:
             self.console.print(Text(progress.message))
         changed = progress.phase != self._phase
@@ -84,9 +86,16 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def share(value: float, low: float, high: float) -> str:
+def share(value: float | None, low: float | None, high: float | None) -> str:
     """Write a success rate with its interval."""
+    if value is None or low is None or high is None:
+        return "none scored"
     return f"{value:.3f}  [{low:.3f}, {high:.3f}]"
+
+
+def _measured(moment: dict[str, Any], name: str) -> str:
+    value, count = moment[name], moment["n"]
+    return share(value, *((None, None) if value is None else wilson_interval(value, count)))
 
 
 def run_table(summary: dict[str, Any]) -> Table:
@@ -94,8 +103,7 @@ def run_table(summary: dict[str, Any]) -> Table:
     table = _table("", "before", "after")
     before, after = summary["success_before"], summary["success_after"]
     for name in ("sampled", "greedy"):
-        at = [share(moment[name], *wilson_interval(moment[name], moment["n"])) for moment in (before, after)]
-        table.add_row(f"held-out success, {name}", *at)
+        table.add_row(f"held-out success, {name}", _measured(before, name), _measured(after, name))
     seconds = summary["seconds"]
     stages = ", ".join(f"{name.replace('_', ' ')} {duration(value)}" for name, value in seconds.items() if name != "total")
     tokens = summary["tokens"]
