@@ -36,7 +36,7 @@ SUMMARY = {
 class FakeRun:
     status: str
     folder: Path
-    summary: dict[str, Any]
+    summary: dict[str, Any] | None
 
 
 @pytest.fixture(autouse=True)
@@ -299,7 +299,7 @@ def test_the_first_interrupt_asks_for_a_stop_and_says_how_to_resume(
         assert not options["should_stop"]()
         os.kill(os.getpid(), signal.SIGINT)
         assert options["should_stop"]()
-        return FakeRun("interrupted", options["out"], {})
+        return FakeRun("interrupted", options["out"], None)
 
     install(monkeypatch, train)
     assert main(["train", "--out", "my runs/a"]) == 130
