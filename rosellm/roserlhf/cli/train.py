@@ -15,7 +15,7 @@ from types import FrameType
 from rich.console import Console
 
 from rosellm.roserlhf import recipes
-from rosellm.roserlhf.cli.display import Display, run_table
+from rosellm.roserlhf.cli.display import Display, show_run
 from rosellm.roserlhf.cli.options import Flag, Parsed, as_option, merged, option_help, parse
 from rosellm.roserlhf.config import dump_toml, load_toml
 from rosellm.roserlhf.environment.named import environment_class
@@ -106,7 +106,7 @@ def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
         go_on = f"go on with: roserlhf train --resume {shlex.quote(str(out))}"
         console.print(f"stopped; {go_on}" if saved else "stopped before anything was saved")
         return 130
-    console.print(run_table(done.summary))
+    show_run(console, done.summary)
     console.print(f"report: {out / 'report.html'}")
     return 0
 
