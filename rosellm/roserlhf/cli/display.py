@@ -33,8 +33,9 @@ class Display:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task: TaskID | None = None
+        self._task: TaskID = self._line.add_task("loading", total=None, facts="")
         self._phase = ""
+        self._known: dict[str, Any] = {}
         self._printed_at = -PLAIN_EVERY
 
     def __enter__(self) -> Self:
@@ -52,11 +53,13 @@ class Display:
             self.console.print(Text(progress.message))
         changed = progress.phase != self._phase
         self._phase = progress.phase
+        self._known = {} if changed else self._known
+        self._known |= {name: value for name, value in vars(progress).items() if value is not None}
+        progress = Progress(**self._known)  # a success measured some steps ago stays in sight until the next
         name = progress.phase.replace("_", " ")
         if self.console.is_terminal:
-            if self._task is None or changed:
-                if self._task is not None:
-                    self._line.remove_task(self._task)
+            if changed:
+                self._line.remove_task(self._task)
                 self._task = self._line.add_task(name, total=progress.steps, facts="")
             self._line.update(self._task, completed=progress.step, total=progress.steps, facts=facts(progress))
         elif changed or time.monotonic() - self._printed_at >= PLAIN_EVERY:
