@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-
 LARGEST = 1e300
 """Beyond this a value stands at the end of its axis: differences of larger numbers overflow."""
 
