@@ -262,7 +262,7 @@ def hostile_run(folder: Path) -> Path:
     found["tokens"]["excluded"] = {HOSTILE: 3}
     (folder / "summary.json").write_text(json.dumps(found))
     (folder / "run.toml").write_text(
-        f"{json.dumps(HOSTILE)} = {json.dumps(HOSTILE)}\n[{json.dumps(HOSTILE)}]\nkey = [{json.dumps(HOSTILE)}]\n"
+        f"{json.dumps(HOSTILE)} = {json.dumps(HOSTILE)}\n[{json.dumps(HOSTILE + HOSTILE)}]\nkey = [{json.dumps(HOSTILE)}]\n"
     )
     write_tokenizer(folder, {HOSTILE: 0, f"\n{HOSTILE}\n": 1, "": 2, "\x00\ud800": 3})
     with EventLog.create(folder / "events.db") as log:
@@ -279,9 +279,10 @@ def test_hostile_text_stays_text_everywhere(tmp_path: Path) -> None:
     page = read_page(write_report(hostile_run(tmp_path)))
     check_page(page)
     assert "alert(1)" in page.text
-    assert "⟨U+202E⟩abc⟨U+2066⟩␛[31m⟨U+200B⟩" in page.text
-    assert "␀⟨U+D800⟩" in page.text
+    assert "⟨U+202E⟩abc⟨U+2066⟩⟨U+001B⟩[31m⟨U+200B⟩" in page.text
+    assert "⟨U+0000⟩⟨U+D800⟩" in page.text
     assert page.text.count("alert(2)") > 50
+    assert "run.toml could not be read" not in page.text
     # A damaged file is quoted in the warnings, so its text must be harmless too.
     (tmp_path / "summary.json").write_text(json.dumps([HOSTILE]))
     (tmp_path / "events.db").write_text(HOSTILE)
