@@ -62,7 +62,7 @@ class OptimizerConfig(Config):
     epochs: int = Field(default=1, ge=1, description="passes over one step's episodes")
     minibatches: int = Field(default=2, ge=1, description="optimizer updates per pass")
     micro_batch_rows: int = Field(
-        default=256, ge=1, description="rows per forward pass; changes memory and speed, never the result"
+        default=32, ge=1, description="rows per forward pass; changes memory and speed, never the result"
     )
 
 
