@@ -17,7 +17,7 @@ import pytest
 from rosellm.roserlhf import __version__, errors, recipes
 from rosellm.roserlhf.cli import main
 from rosellm.roserlhf.cli.display import duration, facts
-from rosellm.roserlhf.cli.train import free_folder
+from rosellm.roserlhf.cli.train import expected_seconds, free_folder
 from rosellm.roserlhf.trainer.progress import Progress
 from rosellm.roserlhf.trainer.recipe import Recipe
 
@@ -218,6 +218,17 @@ def test_train_runs_the_recipe_and_shows_before_and_after(calls: list[dict[str, 
     assert "time: 2 min 5 s (warm start 50 s, rollout 40 s, learn 30 s, evaluate 5 s); peak memory 512 MiB" in out
     assert "tokens: 1,000 sampled, 900 trained, 100 left out (uniform group)" in out
     assert out.endswith("report: runs/shop-grpo-2/report.html\n")
+
+
+def test_the_expected_time_grows_with_the_work_and_is_not_guessed_for_other_models() -> None:
+    usual = expected_seconds(recipes.GrpoConfig())
+    assert usual is not None
+    assert 60 < usual < 900
+    twice = expected_seconds(recipes.options_to_config({"steps": 2 * recipes.GrpoConfig().steps}))
+    assert twice is not None
+    assert usual < twice < 2 * usual
+    assert expected_seconds(recipes.options_to_config({"model": {"layers": 6}})) is None
+    assert expected_seconds(recipes.options_to_config({"device": "cuda"})) is None
 
 
 def test_a_taken_folder_gets_a_number(tmp_path: Path) -> None:
