@@ -21,7 +21,7 @@ from rosellm.roserlhf.config import dump_toml, load_toml
 from rosellm.roserlhf.environment.named import environment_class
 from rosellm.roserlhf.errors import ConfigError, RunFolderError
 from rosellm.roserlhf.report import write_report
-from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.trainer.config import ModelConfig, TrainConfig
 
 FLAGS = {
     "recipe": Flag("algorithm; its options are listed below [grpo]", "|".join(recipes.RECIPES)),
@@ -129,9 +129,8 @@ _CLONING_ROW_SECONDS, _TRAINING_EPISODE_SECONDS, _EVALUATED_EPISODE_SECONDS = 0.
 
 
 def expected_seconds(config: TrainConfig) -> float | None:
-    """Estimate a run by counting what it plays and learns; None where the measured costs do not apply (other model, device or task)."""
-    usual = type(config)()
-    if (config.model, config.device, config.environment) != (usual.model, usual.device, usual.environment):
+    """Estimate a run by counting what it plays and learns; None for a model, device or task whose costs were not measured."""
+    if (config.model, config.device, config.environment) != (ModelConfig(), "cpu", "shop"):
         return None
     cloning = config.warm_start.max_steps * config.warm_start.batch_size * _CLONING_ROW_SECONDS
     training = config.steps * config.collect.tasks * config.collect.group_size * _TRAINING_EPISODE_SECONDS
