@@ -15,11 +15,13 @@ from types import FrameType
 from rich.console import Console
 
 from rosellm.roserlhf import recipes
-from rosellm.roserlhf.cli.display import Display, run_table
+from rosellm.roserlhf.cli.display import Display, duration, show_run
 from rosellm.roserlhf.cli.options import Flag, Parsed, as_option, merged, option_help, parse
 from rosellm.roserlhf.config import dump_toml, load_toml
+from rosellm.roserlhf.environment.named import environment_class
 from rosellm.roserlhf.errors import ConfigError, RunFolderError
-from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.report import write_report
+from rosellm.roserlhf.trainer.config import ModelConfig, TrainConfig
 
 FLAGS = {
     "recipe": Flag("algorithm; its options are listed below [grpo]", "|".join(recipes.RECIPES)),
@@ -85,8 +87,11 @@ def free_folder(config: TrainConfig, under: Path = Path("runs")) -> Path:
 def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
     console = Console(highlight=False, soft_wrap=True)
     if resume and (out / "summary.json").is_file():
+        if not (out / "report.html").is_file():
+            write_report(out)
         console.print(f"{out} is finished; its report is {out / 'report.html'}")
         return 0
+    environment_class(config.environment)  # a misspelled name is answered before torch is loaded
     console.print(plan(config, out, resume=resume))
 
     from rosellm.roserlhf.trainer.run import train  # torch is loaded here, after everything that can be wrong without it
@@ -96,25 +101,40 @@ def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
             done = train(recipes.recipe_from(config), out=out, resume=resume, on_progress=display, should_stop=stop.is_set)
         except KeyboardInterrupt:
             done = None
-    if done is None or done.status == "interrupted":
+    if done is None or done.summary is None:
         saved = (out / "run.toml").is_file()
         go_on = f"go on with: roserlhf train --resume {shlex.quote(str(out))}"
         console.print(f"stopped; {go_on}" if saved else "stopped before anything was saved")
         return 130
-    console.print(run_table(done.summary))
+    show_run(console, done.summary)
     console.print(f"report: {out / 'report.html'}")
     return 0
 
 
 def plan(config: TrainConfig, out: Path, *, resume: bool) -> str:
-    """Say in two sentences what a run is going to do."""
+    """Say in a few lines what a run is going to do and about how long it takes."""
     collect, verb = config.collect, "go on with" if resume else "train"
     warm = f"up to {config.warm_start.max_steps} steps of cloning demonstrations, then " if config.warm_start.max_steps else ""
+    seconds = None if resume else expected_seconds(config)
+    long = "how long it takes is shown after the first step" if seconds is None else f"about {duration(seconds)} on two idle cores"
     return (
         f"{verb} {config.environment} by {config.recipe}, seed {config.seed}, on {config.device}: {warm}{config.steps} steps of "
         f"{collect.tasks} tasks x {collect.group_size} episodes, success measured on {config.evaluate.tasks} held-out tasks before "
-        f"and after.\neverything goes to {out}; Ctrl-C finishes the step and saves."
+        f"and after; {long}.\neverything goes to {out}; Ctrl-C finishes the step and saves."
     )
+
+
+_CLONING_ROW_SECONDS, _TRAINING_EPISODE_SECONDS, _EVALUATED_EPISODE_SECONDS = 0.005, 0.0045, 0.003
+"""Of the default run, from its processor time on two x86-64 cores; only the announcement at the start depends on them."""
+
+
+def expected_seconds(config: TrainConfig) -> float | None:
+    """Estimate a run by counting what it plays and learns; None for a model, device or task whose costs were not measured."""
+    if (config.model, config.device, config.environment) != (ModelConfig(), "cpu", "shop"):
+        return None
+    cloning = config.warm_start.max_steps * config.warm_start.batch_size * _CLONING_ROW_SECONDS
+    training = config.steps * config.collect.tasks * config.collect.group_size * _TRAINING_EPISODE_SECONDS
+    return cloning + training + 4 * config.evaluate.tasks * _EVALUATED_EPISODE_SECONDS  # sampled and greedy, before and after
 
 
 @contextmanager

@@ -52,11 +52,19 @@ def _split(inside: str, count: int) -> Sequence[str]:
     return [part.strip() for part in inside.split(",", count - 1)]
 
 
+_PYTHON_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
 def _convert(text: str, kind: str) -> Any:
     if kind == "string":
         return text
     value = json.loads(text)
-    wanted = {"integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}[kind]
-    if not isinstance(value, wanted) or (isinstance(value, bool) and kind != "boolean"):
+    if not isinstance(value, _PYTHON_TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
         raise ValueError(text)
     return value

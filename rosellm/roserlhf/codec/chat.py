@@ -46,7 +46,7 @@ class ChatCodec:
         self._decode = decode
         self._markers, self._end = dict(markers), end_id
         self._schemas = {schema["function"]["name"]: schema["function"]["parameters"] for schema in tools}
-        self.stop_ids = (end_id,)
+        self.stop_ids: tuple[int, ...] = (end_id,)
         self.tokenizer_hash = tokenizer_hash
 
     def render(self, messages: Sequence[Message]) -> Spans:

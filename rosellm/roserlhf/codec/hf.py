@@ -66,8 +66,8 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerFast) -> str:
 
 def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, Any]]) -> ChatCodec:
     """Make the codec of a tokenizer from `build_tokenizer`."""
-    unknown = tokenizer.convert_tokens_to_ids(UNKNOWN)
-    words = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    unknown = _id_of(tokenizer, UNKNOWN)
+    words = list(tokenizer.convert_ids_to_tokens(list(range(len(tokenizer)))))
 
     def encode(text: str) -> list[int]:
         ids: list[int] = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
@@ -79,8 +79,14 @@ def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, 
     return ChatCodec(
         encode=encode,
         decode=lambda ids: "".join(words[i] for i in ids),
-        markers={role: tokenizer.convert_tokens_to_ids(f"<{role}>") for role in ROLES},
-        end_id=tokenizer.convert_tokens_to_ids(END),
+        markers={role: _id_of(tokenizer, f"<{role}>") for role in ROLES},
+        end_id=_id_of(tokenizer, END),
         tools=tools,
         tokenizer_hash=tokenizer_hash(tokenizer),
     )
+
+
+def _id_of(tokenizer: PreTrainedTokenizerFast, token: str) -> int:
+    found = tokenizer.convert_tokens_to_ids(token)
+    assert isinstance(found, int)
+    return found

@@ -68,7 +68,11 @@ class Environment(Protocol):
     """One episode per instance. Methods may be plain or `async`."""
 
     tools: ToolSet
-    capabilities: Capabilities
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What an episode can do beyond being played."""
+        ...
 
     def start(self, task: Task, seed: int) -> Observation | Awaitable[Observation]:
         """Begin the episode and return the first messages."""

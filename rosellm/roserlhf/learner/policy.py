@@ -14,7 +14,7 @@ from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.batching.tensors import Batch, by_length, pad
 from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.learner.step import StepReport, Stepper
-from rosellm.roserlhf.losses import step_denominator
+from rosellm.roserlhf.losses import Aggregation, step_denominator
 from rosellm.roserlhf.masked import Partial, partial
 from rosellm.roserlhf.metrics import merge
 
@@ -50,7 +50,7 @@ def update_policy(
     rows: Sequence[Row],
     objective: Objective,
     *,
-    denominator_mode: str,
+    denominator_mode: Aggregation,
     temperature: float,
     epochs: int,
     minibatches: int,
