@@ -63,9 +63,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, train: Callable[..., FakeRun]) -> None:
-    module = types.ModuleType("rosellm.roserlhf.trainer.run")
-    module.train = train  # type: ignore[attr-defined]  # a module made for the test
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+    replace(monkeypatch, "rosellm.roserlhf.trainer.run", train=train)
+
+
+def replace(monkeypatch: pytest.MonkeyPatch, name: str, **contents: object) -> None:
+    """Put a module with these contents in the place of a real one."""
+    module = types.ModuleType(name)
+    vars(module).update(contents)
+    monkeypatch.setitem(sys.modules, name, module)
 
 
 def failure(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 2) -> str:
@@ -121,6 +126,10 @@ def test_no_command_is_help_and_version_is_the_packages(capsys: pytest.CaptureFi
         (
             ["train", "--resume", "runs/x", "--seed", "1"],
             "--resume must stand alone, got --seed too; a resumed run keeps the options it was started with",
+        ),
+        (
+            ["train", "--environment", "shopp"],
+            "environment must be one of shop or an import path module:Class, got 'shopp'; did you mean shop?",
         ),
         (["eval"], "arguments must be RUN_OR_CHECKPOINT, got none"),
         (["eval", "runs/x", "--tasks", "0"], "tasks must be greater than or equal to 1, got 0 (int)"),
@@ -321,6 +330,35 @@ def test_the_wait_policy_is_set_before_torch_unless_the_user_chose_one() -> None
     for chosen, seen in (({}, "PASSIVE 0"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE 0")):
         done = subprocess.run([sys.executable, "-c", code], env=bare | chosen, cwd=root, capture_output=True, text=True, check=True)
         assert done.stdout.splitlines()[-1] == seen
+
+
+def test_eval_shows_success_pass_at_k_and_signal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: dict[str, Any] = {}
+
+    def evaluate_run(folder: Path, **options: Any) -> dict[str, Any]:
+        asked.update(options, folder=folder)
+        half = {"low": 0.25, "high": 0.75}
+        return {
+            "tasks": 10,
+            "samples": 2,
+            "greedy": {"n": 0, "success": None, "low": None, "high": None},
+            "sampled": {"n": 20, "success": 0.5, **half},
+            "pass_at_k": {1: {"value": 0.5, **half}, 2: {"value": 0.6, **half}},
+            "groups": {"total": 10, "all_fail": 4, "all_pass": 3, "mixed": 2, "unscored": 1},
+        }
+
+    replace(monkeypatch, "rosellm.roserlhf.trainer.evaluate", evaluate_run=evaluate_run)
+    assert main(["eval", "runs/a", "--samples", "2", "--tasks", "10", "--temperature", "0.7"]) == 0
+    assert asked == {"folder": Path("runs/a"), "samples": 2, "tasks": 10, "temperature": 0.7, "seed": 0}
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "success, greedy none scored 0 episodes" in rows
+    assert "success, sampled 0.500 [0.250, 0.750] 20 episodes" in rows
+    assert "pass@2 0.600 [0.250, 0.750] 10 tasks" in rows
+    assert "groups of 2 with a signal 0.200 10 groups: 2 mixed, 3 all pass, 4 all fail, 1 unscored" in rows
+
+
+def test_report_of_a_folder_without_a_run_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "runs/none" in failure(capsys, "report", "runs/none", code=1)
 
 
 def test_numbers_that_were_not_measured_are_left_out() -> None:

@@ -65,6 +65,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "CopySpan",
         "Ending",
         "Failure",
+        "Message",
         "ParentKind",
         "ParentLink",
         "ParseFailure",

@@ -42,6 +42,8 @@ COMMANDS = {"train": "train", "eval": "evaluate", "report": "report"}
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; the entry point of the console script."""
     wait_passively()
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # an environment of one's own is found in the current folder, as with `python -m`
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]

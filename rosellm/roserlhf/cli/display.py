@@ -46,6 +46,8 @@ class Display:
 
     def __call__(self, progress: Progress) -> None:
         """Show one moment of the run."""
+        if progress.phase == "failed":  # the error itself is the last line
+            return
         if progress.message:
             self.console.print(Text(progress.message))
         changed = progress.phase != self._phase
@@ -84,10 +86,16 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def share(value: float, count: int) -> str:
-    """Write a success rate with its 95 % Wilson interval."""
-    low, high = wilson_interval(value, count)
+def share(value: float | None, low: float | None, high: float | None) -> str:
+    """Write a success rate with its interval."""
+    if value is None or low is None or high is None:
+        return "none scored"
     return f"{value:.3f}  [{low:.3f}, {high:.3f}]"
+
+
+def _measured(moment: dict[str, Any], name: str) -> str:
+    value, count = moment[name], moment["n"]
+    return share(value, *((None, None) if value is None else wilson_interval(value, count)))
 
 
 def run_table(summary: dict[str, Any]) -> Table:
@@ -95,7 +103,7 @@ def run_table(summary: dict[str, Any]) -> Table:
     table = _table("", "before", "after")
     before, after = summary["success_before"], summary["success_after"]
     for name in ("sampled", "greedy"):
-        table.add_row(f"held-out success, {name}", share(before[name], before["n"]), share(after[name], after["n"]))
+        table.add_row(f"held-out success, {name}", _measured(before, name), _measured(after, name))
     seconds = summary["seconds"]
     stages = ", ".join(f"{name.replace('_', ' ')} {duration(value)}" for name, value in seconds.items() if name != "total")
     tokens = summary["tokens"]
@@ -117,5 +125,21 @@ def _table(*columns: str) -> Table:
 
 def evaluation_table(result: dict[str, Any]) -> Table:
     """Lay out an evaluation: success and pass@k with 95 % intervals, and how many groups would carry a signal."""
-    table = _table("", "share", "95 % interval")
+    table = _table("", "share  [95 % interval]", "of")
+    for name in ("greedy", "sampled"):
+        row = result[name]
+        table.add_row(
+            f"success, {name}",
+            share(row["success"], row["low"], row["high"]) if row["n"] else "none scored",
+            f"{row['n']:,} episodes",
+        )
+    for k, row in result["pass_at_k"].items():
+        table.add_row(f"pass@{k}", share(row["value"], row["low"], row["high"]), f"{result['tasks']:,} tasks")
+    groups = result["groups"]
+    table.add_row(
+        f"groups of {result['samples']} with a signal",
+        f"{groups['mixed'] / groups['total']:.3f}" if groups["total"] else "none scored",
+        f"{groups['total']:,} groups: {groups['mixed']:,} mixed, {groups['all_pass']:,} all pass, {groups['all_fail']:,} all fail, "
+        f"{groups['unscored']:,} unscored",
+    )
     return table

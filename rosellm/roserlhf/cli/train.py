@@ -18,7 +18,9 @@ from rosellm.roserlhf import recipes
 from rosellm.roserlhf.cli.display import Display, run_table
 from rosellm.roserlhf.cli.options import Flag, Parsed, as_option, merged, option_help, parse
 from rosellm.roserlhf.config import dump_toml, load_toml
+from rosellm.roserlhf.environment.named import environment_class
 from rosellm.roserlhf.errors import ConfigError, RunFolderError
+from rosellm.roserlhf.report import write_report
 from rosellm.roserlhf.trainer.config import TrainConfig
 
 FLAGS = {
@@ -85,8 +87,11 @@ def free_folder(config: TrainConfig, under: Path = Path("runs")) -> Path:
 def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
     console = Console(highlight=False, soft_wrap=True)
     if resume and (out / "summary.json").is_file():
+        if not (out / "report.html").is_file():
+            write_report(out)
         console.print(f"{out} is finished; its report is {out / 'report.html'}")
         return 0
+    environment_class(config.environment)  # a misspelled name is answered before torch is loaded
     console.print(plan(config, out, resume=resume))
 
     from rosellm.roserlhf.trainer.run import train  # torch is loaded here, after everything that can be wrong without it
@@ -96,7 +101,7 @@ def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
             done = train(recipes.recipe_from(config), out=out, resume=resume, on_progress=display, should_stop=stop.is_set)
         except KeyboardInterrupt:
             done = None
-    if done is None or done.status == "interrupted":
+    if done is None or done.summary is None:
         saved = (out / "run.toml").is_file()
         go_on = f"go on with: roserlhf train --resume {shlex.quote(str(out))}"
         console.print(f"stopped; {go_on}" if saved else "stopped before anything was saved")

@@ -1,7 +1,7 @@
 """One forward step of a Llama-architecture model over a preallocated attention cache: what makes sampling fast on a CPU.
 
-The weights are those of a `transformers` Llama model, fused once per publication (query, key and value in one matrix, gate and up in
-one). The arithmetic is the model's own; tests hold the two against each other to 1e-4 in log-probability.
+The weights are those of a `transformers` Llama model, fused once per publication (query, key and value in one matrix, gate and up
+in one). The arithmetic is the model's own; tests hold the two against each other to 1e-4 in log-probability.
 Shapes: B rows, Q new tokens a row, P cache positions, H heads, K key-value heads, D head dimension.
 """
 
@@ -18,11 +18,18 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import RangeError
 
 
+def _dimensions(config: LlamaConfig) -> tuple[int, int, int]:
+    """Heads, key-value heads and head dimension; what a configuration leaves out follows from the rest."""
+    heads = config.num_attention_heads
+    return heads, config.num_key_value_heads or heads, config.head_dim or config.hidden_size // heads
+
+
 class Cache:
     """Keys and values of every layer, `[rows, K, positions, D]` each; row r, position p holds token p of sequence r."""
 
     def __init__(self, config: LlamaConfig, rows: int, positions: int, device: torch.device, dtype: torch.dtype) -> None:
-        shape = (rows, config.num_key_value_heads, positions, config.head_dim)
+        _, kv_heads, head_dim = _dimensions(config)
+        shape = (rows, kv_heads, positions, head_dim)
         self.keys = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
         self.values = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
 
@@ -37,7 +44,7 @@ class LlamaStep:
         if config.attention_bias or config.mlp_bias or config.hidden_act != "silu":
             raise checks.fail(RangeError, "model", "be a plain Llama (no biases, SiLU)", config.hidden_act)
         self.config = config
-        self.heads, self.kv_heads, self.head_dim = config.num_attention_heads, config.num_key_value_heads, config.head_dim
+        self.heads, self.kv_heads, self.head_dim = _dimensions(config)
         theta = float(scaling.get("rope_theta", 10000.0))
         frequencies = theta ** (-torch.arange(0, self.head_dim, 2).float() / self.head_dim)
         angles = torch.outer(torch.arange(config.max_position_embeddings).float(), frequencies).repeat(1, 2)

@@ -77,7 +77,7 @@ class LocalEngine:
     def __init__(
         self, model: LlamaForCausalLM, *, version: str, threads: int = 2, cache_rows: int = 1024, batch_rows: int = 64
     ) -> None:
-        self._model = LlamaForCausalLM(model.config).to(model.device)
+        self._model = torch.nn.Module.to(LlamaForCausalLM(model.config), model.device)
         load_weights(self._model, weights(model))
         self._step = LlamaStep(model.config)
         self._step.load(self._model)

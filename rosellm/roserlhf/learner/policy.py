@@ -13,8 +13,8 @@ from torch import Tensor
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.batching.tensors import Batch, by_length, pad
 from rosellm.roserlhf.learner.logprobs import policy_logprobs
-from rosellm.roserlhf.learner.step import StepReport, Stepper
-from rosellm.roserlhf.losses import step_denominator
+from rosellm.roserlhf.learner.step import Stepper, StepReport
+from rosellm.roserlhf.losses import Aggregation, step_denominator
 from rosellm.roserlhf.masked import Partial, partial
 from rosellm.roserlhf.metrics import merge
 
@@ -26,7 +26,13 @@ class Objective(Protocol):
     """A policy objective with its clip bounds and aggregation bound."""
 
     def __call__(
-        self, current_logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, action_mask: Tensor, *, denominator: Tensor | float
+        self,
+        current_logprobs: Tensor,
+        old_logprobs: Tensor,
+        advantages: Tensor,
+        action_mask: Tensor,
+        *,
+        denominator: Tensor | float,
     ) -> Any: ...
 
 
@@ -50,7 +56,7 @@ def update_policy(
     rows: Sequence[Row],
     objective: Objective,
     *,
-    denominator_mode: str,
+    denominator_mode: Aggregation,
     temperature: float,
     epochs: int,
     minibatches: int,

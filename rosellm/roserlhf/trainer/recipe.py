@@ -11,6 +11,8 @@ from rosellm.roserlhf.trainer.config import TrainConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from rosellm.roserlhf.losses import Aggregation
+
 
 class PolicyObjective(Protocol):
     """log-probabilities + advantages → an output with `.loss`, `.token_loss` and `.partials`."""
@@ -35,5 +37,5 @@ class Recipe:
     """Rewards of the scored members of one group, `[G]`, to their advantages, `[G]`."""
     objective: PolicyObjective
     """Token objective with its own clip bounds and aggregation already bound."""
-    denominator_mode: str = "token"
+    denominator_mode: Aggregation = "token"
     """The unit that the objective's aggregation divides by (`step_denominator`)."""

@@ -11,13 +11,11 @@ import json
 import math
 import os
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
-
-from transformers import LlamaForCausalLM
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.engine.protocol import PolicyHandle
@@ -25,6 +23,9 @@ from rosellm.roserlhf.models.causal import weights, weights_hash
 from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
 from rosellm.roserlhf.trainer.world import World
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM
 
 _T = TypeVar("_T")
 STAGES = ("warm_start", "rollout", "learn", "evaluate")
@@ -40,7 +41,7 @@ class Session:
     model: LlamaForCausalLM
     engine: LocalEngine
     on_progress: OnProgress
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Wall-clock seconds by stage, earlier processes of the same run included; `total` too."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _started: float = field(default_factory=time.perf_counter)

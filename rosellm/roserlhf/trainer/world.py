@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
-from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from rosellm.roserlhf.codec.chat import ChatCodec
 from rosellm.roserlhf.codec.hf import build_tokenizer, chat_codec
@@ -21,6 +21,9 @@ from rosellm.roserlhf.rollout.collect import Planned, collect, plan
 from rosellm.roserlhf.rollout.episode import Facts, Limits
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ class World:
             context_window=self.config.collect.context_window,
             seed=self.config.seed,
         )
-        return model.eval().to(torch.device(self.config.device))
+        model.eval()
+        return torch.nn.Module.to(model, torch.device(self.config.device))
 
     def tasks(self, split: Split, purpose: str, step: int = 0) -> Iterator[Task]:
         """Draw tasks without end; the order depends on seed, purpose and step alone."""
