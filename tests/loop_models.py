@@ -28,7 +28,8 @@ SIZES: dict[str, Any] = {
 
 def tiny_model(*, sharpness: float = 20.0, **sizes: Any) -> LlamaForCausalLM:
     """Build a tiny model; its initial weights are scaled up so that its distributions are far from uniform."""
-    model = build_llama(**{**SIZES, **sizes}).eval()
+    model = build_llama(**{**SIZES, **sizes})
+    model.eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 2:
@@ -61,4 +62,5 @@ def full_logprobs(model: LlamaForCausalLM, ids: Sequence[int], *, temperature: f
     """log π of every token after the first, by one plain forward pass of `transformers`: `[T − 1]`."""
     with torch.no_grad():
         logits = model(torch.tensor([ids]), use_cache=False).logits[0, :-1].double() / temperature
-    return logits.log_softmax(-1).gather(-1, torch.tensor(ids[1:])[:, None]).squeeze(-1)
+    logprobs: Tensor = logits.log_softmax(-1).gather(-1, torch.tensor(ids[1:])[:, None]).squeeze(-1)
+    return logprobs

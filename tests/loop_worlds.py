@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
-from rosellm.roserlhf import recipes, tool
+from rosellm.roserlhf import tool
 from rosellm.roserlhf.environment.base import Script, ToolEnvironment
-from rosellm.roserlhf.trainer.recipe import Recipe
+from rosellm.roserlhf.environment.protocol import StepResult, ToolRunner
+from rosellm.roserlhf.trajectory import ParsedAction, ParseFailure
 
 
 class Lookup(ToolEnvironment):

@@ -28,7 +28,9 @@ def test_prompt_and_single_steps_give_the_models_own_logits(heads: int, kv_heads
         assert (prompt.log_softmax(-1) - expected[:, 3]).abs().max() < 1e-4
         for place in range(4, 9):
             positions = torch.full((3, 1), place)
-            found = step.forward(ids[:, place : place + 1], positions, rows, cache, torch.zeros(3, dtype=torch.long), span=place + 1)
+            found = step.forward(
+                ids[:, place : place + 1], positions, rows, cache, torch.zeros(3, dtype=torch.long), span=place + 1
+            )
             assert (found.log_softmax(-1) - expected[:, place]).abs().max() < 1e-4
 
 
@@ -65,7 +67,10 @@ def test_untied_output_weights_are_used() -> None:
         ({"attention_bias": True}, "model must be a plain Llama"),
         ({"mlp_bias": True}, "model must be a plain Llama"),
         ({"hidden_act": "gelu"}, "model must be a plain Llama .*, got gelu"),
-        ({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}}, "use plain rotary embeddings, got .*linear"),
+        (
+            {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}},
+            "use plain rotary embeddings, got .*linear",
+        ),
     ],
 )
 def test_an_architecture_that_it_does_not_compute_is_refused(options: dict[str, object], message: str) -> None:

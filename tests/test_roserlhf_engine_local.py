@@ -1,4 +1,4 @@
-"""The local engine: exact log-probabilities, draws that depend on their key alone, atomic publication, failures that reach everyone."""
+"""The local engine: exact log-probabilities, draws that depend on their key alone, atomic publication, failures that are heard."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def tokens(chunks: list[Chunk]) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(1, 1), (2, 1), (4, 2), (4, 4)])
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 2.0])
-def test_recorded_logprobs_are_the_models_own(make: Callable[..., LocalEngine], heads: int, kv_heads: int, temperature: float) -> None:
+def test_recorded_logprobs_are_the_models_own(
+    make: Callable[..., LocalEngine], heads: int, kv_heads: int, temperature: float
+) -> None:
     model = tiny_model(layers=2, heads=heads, key_value_heads=kv_heads)
     requests = [request(prompt, max_tokens=16, temperature=temperature) for prompt in PROMPTS]
     for asked, chunk in zip(requests, ask(make(model=model, batch_rows=4), requests), strict=True):
@@ -60,7 +62,7 @@ def test_greedy_is_transformers_greedy_and_records_temperature_one(make: Callabl
     for prompt, chunk in zip(PROMPTS, found, strict=True):
         ids = torch.tensor([prompt])
         options = {"do_sample": False, "max_new_tokens": 8, "eos_token_id": 3, "pad_token_id": 0}
-        expected = model.generate(ids, attention_mask=torch.ones_like(ids), **options)[0, len(prompt) :].tolist()  # type: ignore[arg-type]
+        expected = model.generate(ids, attention_mask=torch.ones_like(ids), **options)[0, len(prompt) :].tolist()
         assert list(chunk.token_ids) == expected
         exact = full_logprobs(model, (*prompt, *chunk.token_ids))[-len(chunk.token_ids) :]
         assert (torch.tensor(chunk.logprobs, dtype=torch.float64) - exact).abs().max() < 1e-4
@@ -314,7 +316,7 @@ def test_cancelled_and_closed_requests_do_not_disturb_the_others(make: Callable[
         tasks = [asyncio.create_task(answer(engine, request(prompt))) for prompt in PROMPTS]
         gone = [asyncio.create_task(answer(engine, request((n,), n))) for n in range(3)]
         abandoned = engine.generate(request((1,), "abandoned"))
-        waiting = asyncio.create_task(anext(abandoned))
+        waiting = asyncio.ensure_future(anext(abandoned))
         await asyncio.sleep(0)
         for task in (*gone, waiting):
             task.cancel()
@@ -415,9 +417,7 @@ def test_an_engine_of_nothing_is_refused(make: Callable[..., LocalEngine], optio
 def test_a_policy_that_is_not_finite_is_refused(make: Callable[..., LocalEngine]) -> None:
     engine = make()
     wrong = weights(tiny_model())
-    wrong[list(wrong)[0]][3, 2] = float("nan")
-    with pytest.raises(NonFiniteError, match="policy must be finite, got NaN or infinity in model.embed_tokens.weight"):
+    wrong["model.embed_tokens.weight"][3, 2] = float("nan")
+    with pytest.raises(NonFiniteError, match="policy must be finite, got NaN or infinity in model"):
         asyncio.run(engine.publish(PolicyHandle("v1", wrong)))
     assert engine.version == "v0"
-
-

@@ -14,7 +14,7 @@ import asyncio
 import copy
 import math
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -101,7 +101,7 @@ class LocalEngine:
         """The policy version that samples now."""
         return self._version
 
-    async def generate(self, request: Request) -> AsyncIterator[Chunk]:
+    async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Sample one continuation; this engine yields exactly one chunk, since weights change only between waves.
 
         Raises:

@@ -34,6 +34,10 @@ class StepReport:
     """Why no update was made; None if one was."""
 
 
+NOTHING_TO_TRAIN = StepReport({}, 0.0, "no tokens to train")
+"""The report of a step without a single token in the loss: the gradient of nothing is 0, and no update is made."""
+
+
 class Stepper(Generic[_B]):
     """Holds the optimizer and the workers.
 
@@ -71,7 +75,7 @@ class Stepper(Generic[_B]):
         """
         shares = list(self._workers.map(lambda batch: self._differentiate(batch, loss_of), batches))
         if not shares:
-            return StepReport({}, 0.0, "no tokens to train")
+            return NOTHING_TO_TRAIN
         total = [torch.stack(parts).sum(0) if len(parts) > 1 else parts[0] for parts in zip(*(g for g, _ in shares), strict=True)]
         partials = merge([p for _, p in shares])
         norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in total]))

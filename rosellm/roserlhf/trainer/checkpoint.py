@@ -1,7 +1,7 @@
 """Whole checkpoints or none: `<step>/{model.safetensors, optimizer.safetensors, state.json}`, written aside and renamed.
 
 `state.json` is written last and holds the hashes of the other two; a folder that does not match it is skipped, with the reason,
-in favour of the one before. Weights that are not finite are never saved, and an old checkpoint goes only after a newer one is complete.
+in favour of the one before. Weights that are not finite are never saved, and no checkpoint goes before a newer one is complete.
 """
 
 from __future__ import annotations
