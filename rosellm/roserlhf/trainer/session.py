@@ -1,6 +1,7 @@
 """What the stages of one run share: surroundings, event log, engine, clock and the words to whoever watches.
 
-The event log is the truth; `metrics.jsonl` is its readable shadow, made again from it when a run is resumed; `log.txt` is for people.
+The event log is the truth; `metrics.jsonl` is its readable shadow, made again from it when a run is resumed; `log.txt` is for
+people.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def _metrics(
         "version": version,
         "rollouts": len(trajectories),
         "success": _mean([float(s) for s in successes if s is not None]),
-        "reward": {"total": _mean(scored), "std": float(np.std(scored)) if scored else None, **_components(trajectories)},
+        "reward": {"total": _mean(scored), "std": _std(scored), **_components(trajectories)},
         "groups": {name: getattr(signal, name) for name in ("total", "all_fail", "all_pass", "mixed", "unscored")},
         "zero_variance_share": signal.uniform / signal.total,
         "loss": -diagnostics["objective"] if "objective" in diagnostics else None,
@@ -203,6 +203,13 @@ def _metrics(
 
 def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
+
+
+def _std(values: Sequence[float]) -> float | None:
+    """Population standard deviation; exactly 0 for equal values, which rounding would hide."""
+    if not values:
+        return None
+    return float(np.std(values)) if min(values) < max(values) else 0.0
 
 
 def _components(trajectories: Sequence[Trajectory]) -> dict[str, float | None]:
