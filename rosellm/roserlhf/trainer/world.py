@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from rosellm.roserlhf.codec.chat import ChatCodec
 from rosellm.roserlhf.codec.hf import build_tokenizer, chat_codec
 from rosellm.roserlhf.engine.protocol import Engine
 from rosellm.roserlhf.environment.base import ToolEnvironment
-from rosellm.roserlhf.environment.named import environment_class
+from rosellm.roserlhf.environment.named import BUILT_IN, environment_class
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.environment.tasks import Split, distinct, tasks
 from rosellm.roserlhf.models.causal import build_llama
@@ -24,6 +25,12 @@ from rosellm.roserlhf.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+
+def path_of(environment: type[ToolEnvironment]) -> str:
+    """Name an environment class as a configuration does: by its built-in name, or by its import path `module:Class`."""
+    path = f"{environment.__module__}:{environment.__qualname__}"
+    return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,18 @@ class World:
             RangeError: it has none.
         """
         return distinct(self.tasks("held_out", "evaluate"), count)
+
+    def check(self) -> None:
+        """Require what a run is going to need: tasks on both sides and, for a warm start, demonstrations.
+
+        Raises:
+            RangeError: the environment draws no task of one side.
+            ConfigError: it has no demonstrations to clone.
+        """
+        next(self.tasks("train", "train"))
+        self.held_out(1)
+        if self.config.warm_start.max_steps:
+            self.environment().demonstrate(random.Random(0), faulty=False).close()
 
     def plan(self, chosen: Sequence[Task], *, purpose: str, step: int, members: int = 1) -> list[Planned]:
         """Name the episodes of one purpose and step."""
