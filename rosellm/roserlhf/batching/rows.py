@@ -5,6 +5,7 @@ token_ids            <user> What … <end> <assistant> search( lamps ) <end> <to
 policy_mask            0     0       0        0         1      1   1   1      0   0 0   0       0
 behaviour_logprobs     0     0       0        0       −0.2   −0.9 −0.0 −0.0   0   0 0   0       0        (0 = nothing stands there)
 ```
+The row ends with the last sampled token: what follows it predicts nothing that could be trained.
 The law: `sampled = trained + Σ excluded[reason]` for every row, hence for every step.
 """
 
@@ -13,9 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, Trajectory
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import RecordError
+from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, Trajectory
+
+STALE = "stale prefix cache"
+"""Tokens sampled over keys and values of an older policy version: no single distribution made them."""
 
 
 @dataclass(frozen=True)
@@ -50,48 +54,50 @@ class Row:
 
 
 def row_of(trajectory: Trajectory) -> Row:
-    """Lay a root trajectory out as a row; tokens sampled over a stale prefix cache are excluded.
+    """Lay a record that holds its whole context out as a row; tokens sampled over a stale prefix cache are excluded.
 
     Raises:
-        RecordError: the record copies context from another one, which it alone cannot resolve.
+        RecordError: part of the context stands in another record, which this one alone cannot resolve.
     """
+    if trajectory.parent is not None and not trajectory.prompt:
+        got = f"a {trajectory.parent.kind} of {trajectory.parent.record_id!r}"
+        raise checks.fail(RecordError, "trajectory", "hold its whole context", got)
     ids: list[int] = []
     policy: list[bool] = []
     loss: list[bool] = []
     logprobs: list[float] = []
     turns: list[int] = []
-    stale = 0
+    end = 0
     for span in trajectory.spans():
         if isinstance(span, CopySpan):
-            raise checks.fail(RecordError, "trajectory", "hold its own ids", f"a copy of {span.record_id!r}")
+            raise checks.fail(RecordError, "trajectory", "hold its whole context", f"a copy of {span.record_id!r}")
         count = len(span.token_ids)
         ids += span.token_ids
         if isinstance(span, PolicyAction):
-            fresh = [s.prefix_cache == "recomputed" for s in span.version_spans for _ in range(s.start, s.end)]
-            stale += count - sum(fresh)
             policy += [True] * count
-            loss += fresh
+            loss += [s.prefix_cache == "recomputed" for s in span.version_spans for _ in range(s.start, s.end)]
             logprobs += span.old_logprobs
             turns += [span.turn] * count
+            end = len(ids)
         else:
             policy += [False] * count
             loss += [False] * count
             logprobs += [0.0] * count
             turns += [-1] * count
-    excluded = {"stale prefix cache": stale} if stale else {}
+    stale = sum(policy) - sum(loss)
     return Row(
         trajectory.trajectory_id,
         trajectory.group_id,
-        tuple(ids),
-        tuple(policy),
-        tuple(loss),
-        tuple(logprobs),
-        tuple(turns),
-        excluded,
+        tuple(ids[:end]),
+        tuple(policy[:end]),
+        tuple(loss[:end]),
+        tuple(logprobs[:end]),
+        tuple(turns[:end]),
+        {STALE: stale} if stale else {},
     )
 
 
 def exclude(row: Row, reason: str) -> Row:
-    """Take every token of a row out of the loss and book it under one reason."""
+    """Take every token of a row out of the loss and book it under one reason; what is excluded already keeps its own."""
     counted = {**row.excluded, reason: row.excluded.get(reason, 0) + row.trained} if row.trained else row.excluded
     return replace(row, loss_mask=(False,) * len(row.loss_mask), excluded=counted)

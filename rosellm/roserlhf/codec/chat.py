@@ -14,10 +14,13 @@ from functools import lru_cache
 from typing import Any
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.codec.calls import parse_call
+from rosellm.roserlhf.codec.calls import parameters_of, parse_call
 from rosellm.roserlhf.codec.protocol import Spans
 from rosellm.roserlhf.errors import RangeError
 from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure, TokenSpan
+
+CUT = "cut off before the end of the turn"
+"""What the policy is told about a reply that a budget ended."""
 
 
 class ChatCodec:
@@ -30,6 +33,9 @@ class ChatCodec:
         end_id: id of the end marker.
         tools: JSON schemas of the tools whose calls are to be parsed.
         tokenizer_hash: identity of the tokenizer.
+
+    Raises:
+        RangeError: no marker for `assistant`, or a tool parameter of an unknown type.
     """
 
     def __init__(
@@ -42,10 +48,13 @@ class ChatCodec:
         tools: Sequence[Mapping[str, Any]],
         tokenizer_hash: str,
     ) -> None:
+        if "assistant" not in markers:
+            raise checks.fail(RangeError, "markers", "hold assistant", ", ".join(markers) or "none")
+        # observations repeat: the same price, the same complaint
         self._encode = lru_cache(maxsize=65536)(lambda text: tuple(encode(text)))
         self._decode = decode
         self._markers, self._end = dict(markers), end_id
-        self._schemas = {schema["function"]["name"]: schema["function"]["parameters"] for schema in tools}
+        self._schemas = parameters_of(tools)
         self.stop_ids: tuple[int, ...] = (end_id,)
         self.tokenizer_hash = tokenizer_hash
 
@@ -65,7 +74,7 @@ class ChatCodec:
     def parse(self, token_ids: Sequence[int]) -> ParsedAction | ParseFailure:
         """Parse one reply; one that was cut by a budget is told so, not called malformed."""
         if not token_ids or token_ids[-1] != self._end:
-            return ParseFailure("cut off before the end of the turn", raw=self.text(token_ids))
+            return ParseFailure(CUT, raw=self.text(token_ids), cut=True)
         return parse_call(self.text(token_ids[:-1]), self._schemas)
 
     def text(self, token_ids: Sequence[int]) -> str:

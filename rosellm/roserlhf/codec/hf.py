@@ -1,7 +1,8 @@
 """A `transformers` tokenizer built in code from pieces of text, and the codec over it.
 
-Vocabulary: control markers, the given pieces (longest match first), then every printable ASCII character and the newline. It loads again
-with `AutoTokenizer.from_pretrained`, and its chat template writes the very ids that the codec writes.
+Vocabulary: control markers, the given pieces (longest match first), then every printable ASCII character and the newline. It loads
+again with `AutoTokenizer.from_pretrained`, and its chat template writes the very ids that the codec writes; only that the template,
+being text, cannot keep a marker inside a message from becoming a control id, and the codec does.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.chat import ChatCodec
 from rosellm.roserlhf.errors import RangeError
 
-PAD, END, UNKNOWN = "<pad>", "<end>", "<unk>"
+PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"
 ROLES = ("system", "user", "assistant", "tool")
-_CHARACTERS = string.printable[:95] + "\n"
-_TEMPLATE = "{% for m in messages %}{{ '<' + m['role'] + '>' + m['content'] + '<end>' }}{% endfor %}{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"
+_MARKERS = (PAD, UNKNOWN, END, *(f"<{role}>" for role in ROLES))
+_CHARACTERS = string.digits + string.ascii_letters + string.punctuation + " \n"
+_TEMPLATE = (
+    "{% for m in messages %}{{ '<' + m['role'] + '>' + m['content'] + '<end>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"
+)
 
 
 def build_tokenizer(pieces: Sequence[str]) -> PreTrainedTokenizerFast:
@@ -31,14 +36,14 @@ def build_tokenizer(pieces: Sequence[str]) -> PreTrainedTokenizerFast:
         pieces: texts to keep whole, e.g. item names; single printable ASCII characters are always there.
 
     Raises:
-        RangeError: an empty piece, or one that reads like a control marker.
+        RangeError: an empty piece, or one that holds a control marker.
     """
-    markers = [PAD, UNKNOWN, END, *(f"<{role}>" for role in ROLES)]
     for piece in pieces:
-        if not piece or any(marker in piece for marker in markers):
+        if not piece or any(marker in piece for marker in _MARKERS):
             raise checks.fail(RangeError, "vocabulary", "hold non-empty texts without control markers", repr(piece))
     words = list(dict.fromkeys([*pieces, *_CHARACTERS]))
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate([*markers, *words])}, unk_token=UNKNOWN))
+    ids = {word: i for i, word in enumerate([*_MARKERS, *words])}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=UNKNOWN))
     longest_first = sorted((word for word in words if len(word) > 1), key=lambda word: (-len(word), word))
     pattern = "|".join([*map(_escape, longest_first), r"[\s\S]"])
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
@@ -56,7 +61,7 @@ def build_tokenizer(pieces: Sequence[str]) -> PreTrainedTokenizerFast:
 
 
 def _escape(text: str) -> str:
-    return "".join(c if c.isalnum() else f"\\x{{{ord(c):x}}}" for c in text)
+    return "".join(f"\\x{{{ord(c):x}}}" for c in text)
 
 
 def tokenizer_hash(tokenizer: PreTrainedTokenizerFast) -> str:
@@ -65,28 +70,33 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerFast) -> str:
 
 
 def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, Any]]) -> ChatCodec:
-    """Make the codec of a tokenizer from `build_tokenizer`."""
-    unknown = _id_of(tokenizer, UNKNOWN)
-    words = list(tokenizer.convert_ids_to_tokens(list(range(len(tokenizer)))))
+    """Make the codec of a tokenizer from `build_tokenizer`.
+
+    Args:
+        tokenizer: it is copied; what happens to it later changes nothing here.
+        tools: JSON schemas of the tools.
+    """
+    plain = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    plain.encode_special_tokens = True  # markers inside a text are characters like any others
+    ids: dict[str, int] = plain.get_vocab()
+    words = {i: word for word, i in ids.items()}
 
     def encode(text: str) -> list[int]:
-        ids: list[int] = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-        if unknown in ids:
-            odd = next(c for c in text if c not in _CHARACTERS)
-            raise checks.fail(RangeError, "text", "be covered by the vocabulary", repr(odd), fix="add it to the environment's vocabulary")
-        return ids
+        if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+            raise checks.fail(RangeError, "text", "hold whole characters", repr(text))
+        encoding = plain.encode(text, add_special_tokens=False)
+        found: list[int] = encoding.ids
+        if ids[UNKNOWN] in found:
+            start, end = encoding.offsets[found.index(ids[UNKNOWN])]
+            fix = "add it to the environment's vocabulary"
+            raise checks.fail(RangeError, "text", "be covered by the vocabulary", repr(text[start:end]), fix=fix)
+        return found
 
     return ChatCodec(
         encode=encode,
-        decode=lambda ids: "".join(words[i] for i in ids),
-        markers={role: _id_of(tokenizer, f"<{role}>") for role in ROLES},
-        end_id=_id_of(tokenizer, END),
+        decode=lambda token_ids: "".join(words[i] for i in token_ids),
+        markers={role: ids[f"<{role}>"] for role in ROLES},
+        end_id=ids[END],
         tools=tools,
         tokenizer_hash=tokenizer_hash(tokenizer),
     )
-
-
-def _id_of(tokenizer: PreTrainedTokenizerFast, token: str) -> int:
-    found = tokenizer.convert_tokens_to_ids(token)
-    assert isinstance(found, int)
-    return found

@@ -12,26 +12,31 @@ Spans = tuple[TokenSpan, ...]
 
 
 class Codec(Protocol):
-    """One tokenizer with one chat format."""
+    """One tokenizer with one chat format and the schemas of the tools."""
 
-    stop_ids: tuple[int, ...]
-    """Ids that end an assistant turn; sampled, so they carry policy mask 1."""
-    tokenizer_hash: str
-    """Identity of vocabulary and format."""
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Ids that end an assistant turn; sampled, so they carry policy mask 1."""
+        ...
+
+    @property
+    def tokenizer_hash(self) -> str:
+        """Identity of vocabulary and format."""
+        ...
 
     def render(self, messages: Sequence[Message]) -> Spans:
         """Turn the first messages into ids, generation prompt included. Hostile text never becomes a control id."""
         ...
 
     def extend(self, context_ids: Sequence[int], new_messages: Sequence[Message]) -> Spans:
-        """Turn what follows a sampled reply into ids: the glue the template writes after it, the new messages, the generation prompt.
+        """Turn what follows a sampled reply into ids: the template's glue after it, the new messages, the generation prompt.
 
         Only the new messages are tokenised: the context is looked at (did the reply end with a stop id?), never re-encoded.
         """
         ...
 
     def parse(self, token_ids: Sequence[int]) -> ParsedAction | ParseFailure:
-        """Read the tool calls of one reply."""
+        """Read the tool calls of one reply. Whatever was sampled, this does not raise."""
         ...
 
     def text(self, token_ids: Sequence[int]) -> str:

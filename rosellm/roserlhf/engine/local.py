@@ -11,8 +11,10 @@ threads nor who else is in the wave changes a draw (float32 rounding of a batch'
 from __future__ import annotations
 
 import asyncio
+import copy
+import math
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -26,8 +28,8 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.engine.llama import Cache, LlamaStep
 from rosellm.roserlhf.engine.protocol import Ack, Chunk, PolicyHandle, Request
 from rosellm.roserlhf.engine.streams import uniforms
-from rosellm.roserlhf.errors import RangeError
-from rosellm.roserlhf.models.causal import load_weights, weights
+from rosellm.roserlhf.errors import NonFiniteError, RangeError
+from rosellm.roserlhf.models.causal import load_weights
 
 
 @dataclass
@@ -36,6 +38,8 @@ class _Row:
 
     index: int
     ids: tuple[int, ...] = ()
+    session: str = ""
+    """Whose row it is; empty if it is lent for one request."""
 
 
 @dataclass
@@ -77,15 +81,15 @@ class LocalEngine:
     def __init__(
         self, model: LlamaForCausalLM, *, version: str, threads: int = 2, cache_rows: int = 1024, batch_rows: int = 256
     ) -> None:
-        self._model = torch.nn.Module.to(LlamaForCausalLM(model.config), model.device)
-        load_weights(self._model, weights(model))
+        for name, count in (("threads", threads), ("cache_rows", cache_rows), ("batch_rows", batch_rows)):
+            checks.number_in(count, name, 1, math.inf)
+        self._model = copy.deepcopy(model)
         self._step = LlamaStep(model.config)
         self._step.load(self._model)
         self._positions = int(model.config.max_position_embeddings)
         self._cache: Cache = self._step.new_cache(cache_rows, self._positions)
         self._batch_rows, self._cache_rows = batch_rows, cache_rows
-        self._free = [_Row(index) for index in reversed(range(cache_rows))]
-        self._sessions: OrderedDict[str, _Row] = OrderedDict()
+        self.forget()
         self._version = version
         self._pending: list[tuple[Request, asyncio.Future[Chunk]]] = []
         self._drainer: asyncio.Task[None] | None = None
@@ -97,14 +101,17 @@ class LocalEngine:
         """The policy version that samples now."""
         return self._version
 
-    async def generate(self, request: Request) -> AsyncIterator[Chunk]:
+    async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Sample one continuation; this engine yields exactly one chunk, since weights change only between waves.
 
         Raises:
-            RangeError: an empty prompt, or one that leaves no room for a token.
+            RangeError: an empty prompt, one that leaves no room for a token, or an id outside the vocabulary.
         """
         if not 0 < len(request.prompt_ids) < self._positions:
             raise checks.fail(RangeError, "prompt_ids", f"hold 1 to {self._positions - 1} tokens", len(request.prompt_ids))
+        for extreme in (min(request.prompt_ids), max(request.prompt_ids)):
+            if not 0 <= extreme < self._model.config.vocab_size:
+                raise checks.fail(RangeError, "prompt_ids", f"be in [0, {self._model.config.vocab_size})", extreme)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Chunk] = loop.create_future()
         self._pending.append((request, answer))
@@ -113,14 +120,26 @@ class LocalEngine:
         yield await answer
 
     async def publish(self, policy: PolicyHandle) -> Ack:
-        """Take over new weights between two waves and forget every cached key and value."""
+        """Take over new weights between two waves and forget every cached key and value.
+
+        Raises:
+            NonFiniteError: a weight is NaN or infinite; the old policy stays.
+            CheckpointError: the weights are not those of this model; the old policy stays.
+        """
+        for name, tensor in policy.tensors.items():
+            if not bool(tensor.isfinite().all()):
+                raise checks.fail(NonFiniteError, "policy", "be finite", f"NaN or infinity in {name} of {policy.version!r}")
         async with self._busy:
             load_weights(self._model, policy.tensors)
             self._step.load(self._model)
-            for row in self._sessions.values():
-                row.ids = ()
+            self.forget()
             self._version = policy.version
         return Ack(policy.version)
+
+    def forget(self) -> None:
+        """Drop every session, so that what comes next is computed as by a new engine; not while a wave is sampled."""
+        self._free = [_Row(index) for index in reversed(range(self._cache_rows))]
+        self._sessions: OrderedDict[str, _Row] = OrderedDict()
 
     def close(self) -> None:
         """Stop the worker threads."""
@@ -155,27 +174,34 @@ class LocalEngine:
         ]
         loop = asyncio.get_running_loop()
         batches = [sequences[i : i + self._batch_rows] for i in range(0, len(sequences), self._batch_rows)]
-        await asyncio.gather(*(loop.run_in_executor(self._workers, self._sample_batch, batch) for batch in batches))
+        work = [loop.run_in_executor(self._workers, self._sample_batch, batch) for batch in batches]
+        failures = [found for found in await asyncio.gather(*work, return_exceptions=True) if found is not None]
         for sequence in sequences:
-            sequence.row.ids = sequence.request.prompt_ids + tuple(sequence.sampled[:-1])
-            if not sequence.request.session:
-                sequence.row.ids = ()
+            sequence.row.ids = () if failures else sequence.request.prompt_ids + tuple(sequence.sampled[:-1])
+            if not sequence.row.session:
                 self._free.append(sequence.row)
+        if failures:
+            raise failures[0]
         return [Chunk(tuple(s.sampled), tuple(s.logprobs), self._version, s.stop_reason) for s in sequences]
 
     def _assign_rows(self, requests: Sequence[Request]) -> list[_Row]:
-        """Give every request a cache row: its session's own, a free one, or that of the session unused for longest."""
+        """Give every request a cache row: its session's own, a free one, or that of the session unused for longest.
+
+        A session has one row; further requests of it in the same wave are served like requests without a session.
+        """
         for request in requests:
             if request.session in self._sessions:
                 self._sessions.move_to_end(request.session)
-        rows = []
+        rows, served = [], set()
         for request in requests:
-            row = self._sessions.get(request.session)
+            session = "" if request.session in served else request.session
+            served.add(session)
+            row = self._sessions.get(session)
             if row is None:
                 row = self._free.pop() if self._free else self._sessions.popitem(last=False)[1]
-                row.ids = ()
-                if request.session:
-                    self._sessions[request.session] = row
+                row.ids, row.session = (), session
+                if session:
+                    self._sessions[session] = row
             known = len(row.ids)
             if known >= len(request.prompt_ids) or request.prompt_ids[:known] != row.ids:
                 row.ids = ()

@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
+
+from rosellm.roserlhf import checks
+from rosellm.roserlhf.errors import DtypeError
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,12 @@ class Sampling:
     """Upper bound of sampled tokens, the stop token included."""
     stop_ids: tuple[int, ...] = ()
     """Sampling ends with the first of these; it is part of what was sampled."""
+
+    def __post_init__(self) -> None:
+        checks.number_in(self.temperature, "temperature", 0, math.inf, open_high=True)
+        if not isinstance(self.max_tokens, int):
+            raise checks.fail(DtypeError, "max_tokens", "be an integer", self.max_tokens)
+        checks.number_in(self.max_tokens, "max_tokens", 1, math.inf)
 
 
 @dataclass(frozen=True)

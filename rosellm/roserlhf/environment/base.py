@@ -1,7 +1,7 @@
 """An environment from a class of one's own: mark methods as tools, say how a task is made, worded and scored.
 
-`ToolEnvironment` supplies the rest of the `Environment` protocol: it routes parsed calls to the tools, turns every mistake of the policy
-into an observation that says what was wrong, and lets the caller's `ToolRunner` stand between call and tool.
+`ToolEnvironment` supplies the rest of the `Environment` protocol: it routes parsed calls to the tools, turns every mistake of the
+policy into an observation that says what was wrong, and lets the caller's `ToolRunner` stand between call and tool.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from rosellm.roserlhf import checks
 from rosellm.roserlhf.environment.protocol import Capabilities, Observation, StepResult, Task, ToolRunner
+from rosellm.roserlhf.environment.runner import unexecuted
 from rosellm.roserlhf.environment.tools import ToolSet, tools_of
+from rosellm.roserlhf.errors import ConfigError, NonFiniteError
+from rosellm.roserlhf.record import plain
 from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure, ToolCall, ToolResult
 
 Script = Generator[str, str, None]
@@ -24,34 +28,39 @@ Script = Generator[str, str, None]
 class ToolEnvironment(ABC):
     """Base class of environments whose actions are tool calls.
 
-    A subclass gives `make_task`, `prompt`, `score`, its `@tool` methods, and, to be learnt from scratch by the built-in small model,
-    `vocabulary` and `demonstrate`. A tool that ends the episode calls `self.finish()`.
+    A subclass gives `make_task`, `prompt`, `score`, its `@tool` methods, and, to be learnt from scratch by the built-in small
+    model, `vocabulary` and `demonstrate`. A tool that ends the episode calls `self.finish()`. What the policy got wrong a tool says
+    in its answer; an exception in a tool means that the environment is broken, and such an episode is not scored.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities()
     version: ClassVar[str] = "1"
     """Raise it when the meaning of a task or a reward changes; it is recorded with every trajectory."""
     vocabulary: ClassVar[Sequence[str]] = ()
-    """Pieces of text that the built-in tokenizer keeps whole; every other character is a token of its own."""
+    """Pieces of text that the built-in tokenizer keeps whole; every other printable ASCII character is a token of its own."""
     reward_weights: ClassVar[Mapping[str, float]] = {"correct": 1.0}
     """What training maximises: the weighted sum of these components. Components without a weight are recorded only."""
     success_component: ClassVar[str] = "correct"
     """An episode succeeded when this component is at least 1."""
+    task: Task
+    """What this episode is about; its `payload` is what `make_task` drew."""
 
     def __init__(self) -> None:
         self.tools: ToolSet = tools_of(self)
-        self.task: Task = Task("", {})
         self.finished = False
+        """Whether the episode is over; no further call is executed."""
         self.results: list[ToolResult] = []
+        """What the calls of this episode led to, in order."""
         self.mistakes = 0
-        """Replies that held no executable call."""
+        """Calls that could not be executed, and replies that held none; a reply that was cut by a budget is no mistake."""
         self.shown = ""
         """The last observation, as one text."""
+        self._trace = ""
 
     @staticmethod
     @abstractmethod
     def make_task(rng: random.Random) -> Mapping[str, Any]:
-        """Draw the payload of one task: JSON values only."""
+        """Draw the payload of one task: JSON values only, and all chance from `rng`."""
 
     @abstractmethod
     def prompt(self) -> str:
@@ -61,75 +70,72 @@ class ToolEnvironment(ABC):
     def score(self) -> Mapping[str, float | None]:
         """Name and verify the rewards of the episode as it stands."""
 
-    def reset(self) -> None:
+    def reset(self) -> None:  # noqa: B027 - many need none
         """Prepare state of one's own for `self.task`; called by `start`."""
 
     def demonstrate(self, rng: random.Random, *, faulty: bool) -> Script:
         """Play the episode by script, with a mistake somewhere if `faulty`."""
-        raise NotImplementedError(f"{type(self).__name__} has no demonstrations; define demonstrate() or set warm_start.max_steps = 0")
+        fix = "only a model that knows the task already can do without"
+        raise checks.fail(
+            ConfigError, "environment", "define demonstrate() to be learnt from scratch", type(self).__name__, fix=fix
+        )
 
     def state_key(self) -> Hashable | None:
-        """Two visits with the same task and the same results so far are the same state."""
-        return tuple((r.status, r.content) for r in self.results)
+        """Two visits are the same state if the same calls were executed with the same results, in order, on the same task."""
+        return self._trace
 
     def finish(self) -> None:
-        """End the episode after this action."""
+        """End the episode after this call."""
         self.finished = True
 
-    def start(self, task: Task, seed: int) -> Observation:  # noqa: ARG002 - part of the protocol; such tasks have no chance in them
-        """Begin an episode."""
+    def start(self, task: Task, seed: int) -> Observation:
+        """Begin an episode; tasks of this kind have no chance beyond what `make_task` drew, so the seed is not used."""
         self.task, self.finished, self.results, self.mistakes = task, False, [], 0
+        self._trace = task.task_id
         self.reset()
         self.shown = self.prompt()
         return Observation((Message("user", self.shown),))
 
     async def step(self, action: ParsedAction | ParseFailure, run: ToolRunner) -> StepResult:
-        """Execute the calls of one action in order; without any, say so."""
+        """Execute the calls of one action in order until one of them ends the episode; without any, say so."""
         calls = action.calls if isinstance(action, ParsedAction) else ()
         failures = action.failures if isinstance(action, ParsedAction) else (action,)
-        results = [await run.call(call, tuple(self.results)) for call in calls]
+        results = [await self._execute(call, run) for call in calls]
         complaints = [failure.reason for failure in failures] or ([] if calls else ["no tool call"])
-        self.mistakes += len(complaints) + sum(result.status == "invalid" for result in results)
-        self.results += results
-        messages = tuple(Message("tool", text) for text in (*(result.content for result in results), *complaints))
-        self.shown = "\n".join(message.content for message in messages)
+        self.mistakes += len(complaints) - sum(failure.cut for failure in failures)
+        texts = [*(result.content for result in results), *complaints]
+        self.shown = "\n".join(texts)
+        observation = Observation(tuple(Message("tool", text) for text in texts))
         cause = "finished" if self.finished else None
-        return StepResult(Observation(messages), tuple(results), terminated=self.finished, cause=cause)
+        return StepResult(observation, tuple(results), terminated=self.finished, cause=cause)
 
-    def close(self) -> None:
-        """Nothing is held."""
+    async def _execute(self, call: ToolCall, run: ToolRunner) -> ToolResult:
+        if self.finished:
+            result = unexecuted(call.call_id, "refused", "the episode is over")
+        else:
+            result = await run.call(call, tuple(self.results))
+        self.results.append(result)
+        self.mistakes += result.status == "invalid"
+        if result.status not in ("invalid", "refused"):
+            # chained, so that a key costs the same at turn 400 as at turn 1
+            happened = json.dumps([self._trace, call.name, call.arguments, result.status, result.content], sort_keys=True)
+            self._trace = hashlib.blake2b(happened.encode(), digest_size=12).hexdigest()
+        return result
+
+    def close(self) -> None:  # noqa: B027 - nothing is held
+        """Release nothing."""
 
     @classmethod
     def task_from(cls, payload: Mapping[str, Any]) -> Task:
-        """Wrap a payload under the hash of its content."""
-        text = json.dumps([cls.__name__, cls.version, payload], sort_keys=True, allow_nan=False)
-        return Task(hashlib.sha256(text.encode()).hexdigest()[:24], payload)
+        """Wrap a payload under the hash of its content.
 
-
-class DirectRunner:
-    """Run calls straight on the tools, checking names and arguments; mistakes come back as results, never as exceptions."""
-
-    def __init__(self, tools: ToolSet) -> None:
-        self._tools = tools
-
-    async def call(self, call: ToolCall, history: Sequence[ToolResult]) -> ToolResult:  # noqa: ARG002 - for runners that judge by it
-        """Execute one call; an unknown tool or a wrong argument is the policy's mistake and is answered in words."""
-        known = self._tools.tools.get(call.name)
-        if known is None:
-            return ToolResult(call.call_id, "invalid", f"unknown tool; use {', '.join(self._tools.tools)}", "harness", attempts=0)
-        wrong = _wrong_arguments(call.arguments, known.parameters)
-        if wrong:
-            return ToolResult(call.call_id, "invalid", wrong, "harness", attempts=0)
-        answer = known.function(**call.arguments)
-        return answer if isinstance(answer, ToolResult) else ToolResult(call.call_id, "ok", str(answer))
-
-
-def _wrong_arguments(arguments: Mapping[str, Any], parameters: Mapping[str, type]) -> str | None:
-    missing, extra = parameters.keys() - arguments.keys(), arguments.keys() - parameters.keys()
-    if missing or extra:
-        return f"missing {', '.join(sorted(missing))}" if missing else f"unexpected {', '.join(sorted(extra))}"
-    for name, kind in parameters.items():
-        value = arguments[name]
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            return f"{name} must be {kind.__name__}"
-    return None
+        Raises:
+            RecordError: the payload holds anything but JSON values under string names.
+            NonFiniteError: it holds NaN or an infinity, which JSON cannot say.
+        """
+        content = plain.mapping(payload, "payload", plain.json_value)
+        try:
+            text = json.dumps([cls.__name__, cls.version, content], sort_keys=True, allow_nan=False)
+        except ValueError as error:
+            raise checks.fail(NonFiniteError, "payload", "hold finite numbers", plain.shown(payload)) from error
+        return Task(hashlib.sha256(text.encode()).hexdigest()[:24], content)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 
+from rosellm.roserlhf import checks
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.errors import ConfigError
 
@@ -18,19 +20,20 @@ def environment_class(name: str) -> type[ToolEnvironment]:
         name: a built-in name, or the import path `package.module:Class`.
 
     Raises:
-        ConfigError: no such name (the nearest is named), no such module or class, or a class that is no `ToolEnvironment`.
+        ConfigError: no such name (the nearest is named), no such module or class, or a class that is no whole `ToolEnvironment`.
     """
-    path = BUILT_IN.get(name, name)
-    module_name, colon, class_name = path.partition(":")
-    if not colon:
+    module_name, colon, class_name = BUILT_IN.get(name, name).partition(":")
+    if not (module_name and colon and class_name):
         near = difflib.get_close_matches(name, BUILT_IN, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}? " if near else ""
-        known = ", ".join(BUILT_IN)
-        raise ConfigError(f"environment must be one of {known} or an import path module:Class, got {name!r}; {hint}".rstrip("; "))
+        known = f"be one of {', '.join(BUILT_IN)} or an import path module:Class"
+        raise checks.fail(ConfigError, "environment", known, repr(name), fix=f"did you mean {near[0]}?" if near else None)
     try:
         found = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"environment must be importable, got {name!r}: {error}") from error
+    except Exception as error:  # importing runs code of the user's, which may raise anything
+        raise checks.fail(ConfigError, "environment", "be importable", f"{name!r}: {type(error).__name__}: {error}") from error
     if not (isinstance(found, type) and issubclass(found, ToolEnvironment)):
-        raise ConfigError(f"environment must be a subclass of ToolEnvironment, got {name!r}")
+        raise checks.fail(ConfigError, "environment", "be a subclass of ToolEnvironment", repr(name))
+    if inspect.isabstract(found):
+        missing = ", ".join(sorted(found.__abstractmethods__))
+        raise checks.fail(ConfigError, "environment", f"define {missing}", f"{name!r} without")
     return found

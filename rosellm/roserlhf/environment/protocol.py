@@ -7,17 +7,29 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rosellm.roserlhf.environment.tools import ToolSet
+from rosellm.roserlhf.record import plain
 from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure, ToolCall, ToolResult
 
 
 @dataclass(frozen=True)
 class Task:
-    """One problem to be solved; its id is the hash of its content, so equal content is one task wherever it appears."""
+    """One problem to be solved; its id is the hash of its content, so equal content is one task wherever it appears.
+
+    The payload is copied deeply and read-only: all members of a group share it, and none can change it for the others.
+
+    Raises:
+        RecordError: the payload holds anything but JSON values under string names.
+    """
 
     task_id: str
     """Content hash."""
     payload: Mapping[str, Any]
     """What the environment needs to start; JSON values."""
+
+    def __post_init__(self) -> None:
+        plain.name(self.task_id, "task_id")
+        if not isinstance(self.payload, plain.FrozenDict):  # which nobody can change
+            object.__setattr__(self, "payload", plain.mapping(self.payload, "payload", plain.json_value))
 
 
 @dataclass(frozen=True)
@@ -27,7 +39,7 @@ class Capabilities:
     deterministic: bool = True
     """The same task, seed and actions give the same episode."""
     snapshot: bool = False
-    """`snapshot` and `restore` work at any turn."""
+    """Its state can be saved and restored at any turn."""
     replayable: bool = True
     """An episode can be replayed from its actions."""
 
@@ -41,7 +53,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one action led to. An episode that goes on has neither flag."""
+    """What one action led to. An episode that goes on has neither flag; one that ended has exactly one."""
 
     observation: Observation
     results: tuple[ToolResult, ...] = ()
@@ -57,25 +69,33 @@ class StepResult:
 
 
 class ToolRunner(Protocol):
-    """Every tool call passes through it, so that a guard or a sandbox can stand in between."""
+    """Every tool call passes through it, so that a guard or a sandbox can stand in between. One instance per episode."""
 
     async def call(self, call: ToolCall, history: Sequence[ToolResult]) -> ToolResult:
-        """Execute one call."""
+        """Execute one call.
+
+        Args:
+            call: what the policy asked for.
+            history: results of this episode so far, in order.
+        """
         ...
 
 
 class Environment(Protocol):
-    """One episode per instance. Methods may be plain or `async`."""
+    """One episode per instance. Methods may be plain or `async`, but for `state_key`."""
 
-    tools: ToolSet
+    @property
+    def tools(self) -> ToolSet:
+        """The tools of the episode."""
+        ...
 
     @property
     def capabilities(self) -> Capabilities:
-        """What an episode can do beyond being played."""
+        """What it promises."""
         ...
 
     def start(self, task: Task, seed: int) -> Observation | Awaitable[Observation]:
-        """Begin the episode and return the first messages."""
+        """Begin the episode and return the first messages; `seed` is this episode's own."""
         ...
 
     def step(self, action: ParsedAction | ParseFailure, run: ToolRunner) -> StepResult | Awaitable[StepResult]:
@@ -90,6 +110,6 @@ class Environment(Protocol):
         """Verify the finished episode: named components, None where nothing could be scored. Never within the agent's reach."""
         ...
 
-    def close(self) -> None:
-        """Release what the episode holds."""
+    def close(self) -> Awaitable[None] | None:
+        """Release what the episode holds; called once, however the episode went."""
         ...

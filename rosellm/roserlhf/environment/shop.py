@@ -1,4 +1,4 @@
-"""`shop`: "What do 3 lamps and 2 mugs cost?" Prices exist only behind a tool, sums behind another, and the answer is verified exactly.
+"""`shop`: "What do 3 lamps and 2 mugs cost?" Prices exist only behind a tool, and the answer is verified exactly.
 
 The shortest solution takes four actions: two searches, one calculation, one submission.
 """
@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rosellm.roserlhf.environment.arithmetic import ArithmeticMistake, as_text, evaluate
+from rosellm.roserlhf.environment.arithmetic import ExpressionError, as_text, evaluate
 from rosellm.roserlhf.environment.base import Script, ToolEnvironment
 from rosellm.roserlhf.environment.tools import tool
 
@@ -33,13 +33,13 @@ class Shop(ToolEnvironment):
 
     @staticmethod
     def make_task(rng: random.Random) -> dict[str, Any]:
-        """Draw two items, their quantities and the prices of the whole shop."""
+        """Draw two different items, how many of each are wanted, and their prices; this shop sells nothing else."""
         items = rng.sample(ITEMS, ITEMS_PER_TASK)
         wanted = [[rng.randint(1, LARGEST_QUANTITY), item] for item in items]
         return {"wanted": wanted, "prices": {item: rng.randint(1, LARGEST_PRICE) for item in items}}
 
     def reset(self) -> None:
-        """No answer yet."""
+        """Forget the last answer."""
         self.answer: str | None = None
 
     def prompt(self) -> str:
@@ -57,7 +57,7 @@ class Shop(ToolEnvironment):
         """Evaluate an arithmetic expression exactly."""
         try:
             return as_text(evaluate(expression))
-        except ArithmeticMistake as mistake:
+        except ExpressionError as mistake:
             return str(mistake)
 
     @tool

@@ -9,7 +9,7 @@ from torch import Tensor
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.batching.tensors import Batch, by_length, pad
 from rosellm.roserlhf.learner.logprobs import policy_logprobs
-from rosellm.roserlhf.learner.step import StepReport, Stepper
+from rosellm.roserlhf.learner.step import Stepper, StepReport
 from rosellm.roserlhf.losses import step_denominator
 from rosellm.roserlhf.masked import Partial, masked_sum, partial
 
@@ -20,12 +20,12 @@ def clone_step(stepper: Stepper[Batch], rows: Sequence[Row], *, micro_batch_rows
     .. math:: L = -\frac{1}{\sum_t m_t}\sum_t m_t \log\pi_\theta(x_t \mid x_{<t})
 
     Args:
-        rows: demonstrations; their `loss_mask` says which tokens are to be imitated.
+        rows: demonstrations; their `loss_mask` says which tokens are to be imitated. Rows without any are left out.
         micro_batch_rows: rows per forward pass.
         learning_rate: of this step.
     """
     device = stepper.parameters[0].device
-    ordered = by_length(rows)
+    ordered = by_length([row for row in rows if row.trained])
     batches = [pad(ordered[i : i + micro_batch_rows], device) for i in range(0, len(ordered), micro_batch_rows)]
     denominator = step_denominator([batch.loss_mask for batch in batches], "token")
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.batching.tensors import Batch, by_length, pad
 from rosellm.roserlhf.learner.logprobs import policy_logprobs
-from rosellm.roserlhf.learner.step import StepReport, Stepper
+from rosellm.roserlhf.learner.step import NOTHING_TO_TRAIN, Stepper, StepReport
 from rosellm.roserlhf.losses import Aggregation, step_denominator
 from rosellm.roserlhf.masked import Partial, partial
 from rosellm.roserlhf.metrics import merge
@@ -26,7 +26,13 @@ class Objective(Protocol):
     """A policy objective with its clip bounds and aggregation bound."""
 
     def __call__(
-        self, current_logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, action_mask: Tensor, *, denominator: Tensor | float
+        self,
+        current_logprobs: Tensor,
+        old_logprobs: Tensor,
+        advantages: Tensor,
+        action_mask: Tensor,
+        *,
+        denominator: Tensor | float,
     ) -> Any: ...
 
 
@@ -68,8 +74,16 @@ def update_policy(
         epochs, minibatches: passes, and optimizer steps per pass.
         micro_batch_rows: rows per forward pass.
         shuffle: (epoch, count) → order of the rows.
+
+    Returns:
+        One step report per update; a single one that says so if no row has a token in the loss.
+
+    Raises:
+        NonFiniteError: an advantage or a log-probability of a live token is NaN or infinite; its update is not made.
     """
     live = [row for row in rows if row.trained]
+    if not live:
+        return UpdateReport((NOTHING_TO_TRAIN,), {}, None, frozenset(), (0,) * (len(RATIO_EDGES) - 1))
     device = stepper.parameters[0].device
     reports: list[StepReport] = []
     first: float | None = None

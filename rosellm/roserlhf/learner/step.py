@@ -1,13 +1,12 @@
 """One optimizer step: `micro-batches → gradients, summed in order → clip → finite? → AdamW`.
 
-Micro-batches are differentiated by a few single-threaded workers at a time. Their gradients are added in the order of the micro-batches,
-and no loss knows how many there are (the denominator is the step's), so neither workers nor micro-batches change what is learnt: the
-number of workers not in a single bit, the cut into micro-batches only in rounding.
+Micro-batches are differentiated by a few single-threaded workers at a time. Their gradients are added in the order of the
+micro-batches, and no loss knows how many there are (the denominator is the step's), so neither workers nor micro-batches change
+what is learnt: the number of workers not in a single bit, the cut into micro-batches only in rounding.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -34,6 +33,10 @@ class StepReport:
     """Why no update was made; None if one was."""
 
 
+NOTHING_TO_TRAIN = StepReport({}, 0.0, "no tokens to train")
+"""The report of a step without a single token in the loss: the gradient of nothing is 0, and no update is made."""
+
+
 class Stepper(Generic[_B]):
     """Holds the optimizer and the workers.
 
@@ -41,25 +44,25 @@ class Stepper(Generic[_B]):
         model: float32, in evaluation mode (no dropout).
         learning_rate, weight_decay: of AdamW.
         gradient_clip: bound of the global norm.
-        workers: threads; by default one per core on the CPU, one on an accelerator.
+        workers: threads, each single-threaded inside torch.
     """
 
     def __init__(
-        self, model: nn.Module, *, learning_rate: float, weight_decay: float, gradient_clip: float, workers: int | None = None
+        self, model: nn.Module, *, learning_rate: float, weight_decay: float, gradient_clip: float, workers: int = 1
     ) -> None:
         self.model = model
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(self.parameters, lr=learning_rate, weight_decay=weight_decay)
         self._clip = gradient_clip
-        on_cpu = self.parameters[0].device.type == "cpu"
-        count = workers or (len(os.sched_getaffinity(0)) if on_cpu else 1)
-        self._workers = ThreadPoolExecutor(count, "learner", initializer=torch.set_num_threads, initargs=(1,))
+        self._workers = ThreadPoolExecutor(workers, "learner", initializer=torch.set_num_threads, initargs=(1,))
 
     def close(self) -> None:
         """Stop the workers."""
         self._workers.shutdown()
 
-    def step(self, batches: Sequence[_B], loss_of: Callable[[_B], tuple[Tensor, Mapping[str, Partial]]], *, learning_rate: float) -> StepReport:
+    def step(
+        self, batches: Sequence[_B], loss_of: Callable[[_B], tuple[Tensor, Mapping[str, Partial]]], *, learning_rate: float
+    ) -> StepReport:
         """Take one step, or refuse to if there is nothing to learn or the gradient is not finite.
 
         Args:
@@ -69,7 +72,7 @@ class Stepper(Generic[_B]):
         """
         shares = list(self._workers.map(lambda batch: self._differentiate(batch, loss_of), batches))
         if not shares:
-            return StepReport({}, 0.0, "no tokens to train")
+            return NOTHING_TO_TRAIN
         total = [torch.stack(parts).sum(0) if len(parts) > 1 else parts[0] for parts in zip(*(g for g, _ in shares), strict=True)]
         partials = merge([p for _, p in shares])
         norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in total]))

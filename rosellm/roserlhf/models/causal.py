@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -14,7 +15,15 @@ from rosellm.roserlhf.errors import CheckpointError, RangeError
 
 
 def build_llama(
-    *, vocabulary_size: int, layers: int, hidden_size: int, heads: int, key_value_heads: int, intermediate_size: int, context_window: int, seed: int
+    *,
+    vocabulary_size: int,
+    layers: int,
+    hidden_size: int,
+    heads: int,
+    key_value_heads: int,
+    intermediate_size: int,
+    context_window: int,
+    seed: int,
 ) -> LlamaForCausalLM:
     """Build a randomly initialised Llama-architecture model in float32, on the CPU, the same for the same seed.
 
@@ -23,15 +32,18 @@ def build_llama(
     Args:
         vocabulary_size: rows of the embedding.
         layers, hidden_size, heads, intermediate_size: the usual sizes; `hidden_size` is a multiple of `2 * heads`.
-        key_value_heads: heads of keys and values, each shared by `heads / key_value_heads` query heads (multi-query attention at 1).
+        key_value_heads: heads of keys and values, each shared by `heads / key_value_heads` query heads.
         context_window: longest sequence, in tokens.
         seed: of the initial weights; the global random state is left as it was.
 
     Raises:
-        RangeError: `hidden_size` does not divide by `2 * heads` (rotary embeddings pair the dimensions of a head).
+        RangeError: `hidden_size` does not divide by `2 * heads` (rotary embeddings pair the dimensions of a head), or `heads` not
+            by `key_value_heads`.
     """
     if hidden_size % (2 * heads):
         raise checks.fail(RangeError, "hidden_size", f"be a multiple of 2 * heads = {2 * heads}", hidden_size)
+    if heads % key_value_heads:
+        raise checks.fail(RangeError, "key_value_heads", f"divide heads = {heads}", key_value_heads)
     config = LlamaConfig(
         vocab_size=vocabulary_size,
         hidden_size=hidden_size,
@@ -54,7 +66,7 @@ def weights(model: torch.nn.Module) -> dict[str, Tensor]:
 
 
 def load_weights(model: torch.nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Copy tensors into the parameters of the same names.
+    """Copy tensors into the parameters of the same names, all of them or none.
 
     Raises:
         CheckpointError: a name is missing or unknown, or a shape differs.
@@ -63,10 +75,11 @@ def load_weights(model: torch.nn.Module, tensors: dict[str, Tensor]) -> None:
     if own.keys() != tensors.keys():
         odd = sorted(own.keys() ^ tensors.keys())
         raise checks.fail(CheckpointError, "weights", "name exactly the parameters of the model", f"differences at {odd[:3]}")
+    for name, parameter in own.items():
+        if parameter.shape != tensors[name].shape:
+            raise checks.fail(CheckpointError, name, f"have shape {tuple(parameter.shape)}", tuple(tensors[name].shape))
     with torch.no_grad():
         for name, parameter in own.items():
-            if parameter.shape != tensors[name].shape:
-                raise checks.fail(CheckpointError, name, f"have shape {tuple(parameter.shape)}", tuple(tensors[name].shape))
             parameter.copy_(tensors[name])
 
 
@@ -81,4 +94,6 @@ def weights_hash(tensors: dict[str, Tensor]) -> str:
 
 def export_model(model: LlamaForCausalLM, folder: Path) -> None:
     """Write the model in the Hugging Face layout (`config.json`, `model.safetensors`), loadable with `from_pretrained`."""
-    model.save_pretrained(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    model.config.save_pretrained(folder)
+    save_file(weights(model), folder / "model.safetensors", metadata={"format": "pt"})

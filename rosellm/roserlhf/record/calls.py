@@ -52,9 +52,12 @@ class ParseFailure:
     """The text that could not be parsed."""
     span: tuple[int, int] | None = None
     """Positions [start, end) in the action's `token_ids`; None if unknown."""
+    cut: bool = False
+    """True when a budget ended the reply before the policy did: it is incomplete, nothing says that it is malformed."""
 
     def __post_init__(self) -> None:
         plain.name(self.reason, "reason")
+        plain.flag(self.cut, "cut")
         plain.optional(plain.text, call_id=self.call_id, name=self.name)
         plain.text(self.raw, "raw")
         _set(self, "span", plain.span(self.span, "span"))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.protocol import Codec
 from rosellm.roserlhf.engine.protocol import Engine
-from rosellm.roserlhf.environment.protocol import Environment, Task
+from rosellm.roserlhf.environment.protocol import Environment, Task, ToolRunner
+from rosellm.roserlhf.environment.runner import DirectRunner
+from rosellm.roserlhf.environment.tools import ToolSet
 from rosellm.roserlhf.rollout.episode import EpisodeKey, Facts, Limits, run_episode
 from rosellm.roserlhf.trajectory import Trajectory
 
@@ -21,6 +25,7 @@ class Planned:
     task: Task
     key: EpisodeKey
     group_id: str | None
+    """Episodes that are compared with each other."""
 
     @property
     def trajectory_id(self) -> str:
@@ -32,7 +37,11 @@ def plan(tasks: Sequence[Task], *, members: int, run: str, seed: int, purpose: s
     """Name the episodes of one step: `members` of every task, task by task.
 
     A task that appears twice is played by further members of the same group, so no two episodes share a random stream.
+
+    Raises:
+        RangeError: less than one member.
     """
+    checks.number_in(members, "members", 1, math.inf)
     seen: dict[str, int] = {}
     episodes = []
     for task in tasks:
@@ -52,8 +61,9 @@ async def collect(
     *,
     limits: Limits,
     facts: Facts,
+    new_runner: Callable[[ToolSet], ToolRunner] = DirectRunner,
 ) -> list[Trajectory]:
-    """Play episodes together.
+    """Play episodes together. If the engine fails, all are stopped and their environments closed before its error is raised.
 
     Args:
         new_environment: makes one instance per episode.
@@ -61,23 +71,28 @@ async def collect(
         episodes: what to play.
         limits: budgets of each.
         facts: what each record states; the group is the episode's own.
+        new_runner: makes what stands between the calls and the tools of one episode.
 
     Returns:
         Trajectories in the order of `episodes`.
     """
-    return list(
-        await asyncio.gather(
-            *(
-                run_episode(
-                    new_environment(),
-                    codec,
-                    engine,
-                    episode.task,
-                    key=episode.key,
-                    limits=limits,
-                    facts=dataclasses.replace(facts, group_id=episode.group_id),
-                )
-                for episode in episodes
-            )
+
+    async def play(episode: Planned) -> Trajectory:
+        return await run_episode(
+            new_environment(),
+            codec,
+            engine,
+            episode.task,
+            key=episode.key,
+            limits=limits,
+            facts=dataclasses.replace(facts, group_id=episode.group_id),
+            new_runner=new_runner,
         )
-    )
+
+    running = [asyncio.create_task(play(episode)) for episode in episodes]
+    try:
+        return list(await asyncio.gather(*running))
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

@@ -1,7 +1,8 @@
-"""Checkpoints that are whole or not there: `<step>/{model.safetensors, optimizer.safetensors, state.json}`, written aside and renamed.
+"""Whole checkpoints or none: `<step>/{model.safetensors, optimizer.safetensors, state.json}`, written aside and renamed.
 
-`state.json` is written last and holds the hashes of the other two; a folder that does not match it is skipped, with the reason, in favour
-of the one before. Weights that are not finite are never saved, and an old checkpoint goes only after a newer one is complete.
+`state.json` is written last and holds the hashes of everything; a folder that does not match it is skipped, with the reason, in
+favour of the one before. What is not finite is never saved, and no checkpoint goes before the one that replaces it is complete:
+while a step is saved again, its older checkpoint waits under `.<step>.old`, where it is found if the process dies in between.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +25,8 @@ from torch import Tensor
 from rosellm.roserlhf.errors import CheckpointError
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+_OLD = ".{}.old"
+_NAME = re.compile(r"(\d+)|\.(\d+)\.old")
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Checkpoint:
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]
     state: Mapping[str, Any]
-    """Plain JSON values: seconds spent so far and the like."""
+    """Plain JSON values under string names: seconds spent so far and the like."""
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
@@ -43,27 +47,30 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
         folder: the run's `checkpoints` folder.
 
     Raises:
-        CheckpointError: a weight is NaN or infinite.
+        CheckpointError: a weight or a moment of the optimizer is NaN or infinite.
         OSError: the disk refuses; nothing half-written is left under the final name.
     """
-    for name, tensor in checkpoint.model.items():
+    for name, tensor in {**checkpoint.model, **checkpoint.optimizer}.items():
         if not bool(tensor.isfinite().all()):
             raise CheckpointError(f"{name} must be finite to be saved, got NaN or infinity at step {checkpoint.step}")
-    final, aside = folder / str(checkpoint.step), folder / f".{checkpoint.step}.tmp"
+    final, aside, old = (folder / name.format(checkpoint.step) for name in ("{}", ".{}.tmp", _OLD))
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     save_file(checkpoint.model, aside / MODEL)
     save_file(checkpoint.optimizer, aside / OPTIMIZER)
     hashes = {name: _hash(aside / name) for name in (MODEL, OPTIMIZER)}
+    hashes[STATE] = _state_hash(checkpoint.step, checkpoint.state)
     state = {"step": checkpoint.step, "sha256": hashes, "state": checkpoint.state}
     (aside / STATE).write_text(json.dumps(state, indent=1, allow_nan=False), encoding="utf-8")
     for name in (MODEL, OPTIMIZER, STATE):
         _sync(aside / name)
     _sync(aside)
     if final.exists():
-        shutil.rmtree(final)
+        shutil.rmtree(old, ignore_errors=True)
+        final.rename(old)
     aside.rename(final)
     _sync(folder)
+    shutil.rmtree(old, ignore_errors=True)
     return final
 
 
@@ -78,9 +85,13 @@ def load_checkpoint(path: Path) -> Checkpoint:
         for name in (MODEL, OPTIMIZER):
             if _hash(path / name) != saved["sha256"][name]:
                 raise CheckpointError(f"checkpoint {path} must be as it was saved, got another {name}")
+        if _state_hash(saved["step"], saved["state"]) != saved["sha256"][STATE]:
+            raise CheckpointError(f"checkpoint {path} must be as it was saved, got another {STATE}")
         return Checkpoint(int(saved["step"]), load_file(path / MODEL), load_file(path / OPTIMIZER), saved["state"])
     except FileNotFoundError as error:
         raise CheckpointError(f"checkpoint {path} must be complete, got no {Path(error.filename).name}") from error
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {path} must be readable, got {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, SafetensorError) as error:
         if isinstance(error, CheckpointError):
             raise
@@ -100,7 +111,7 @@ def newest_checkpoint(folder: Path, on_skip: Callable[[str], None]) -> Checkpoin
     steps = checkpoint_steps(folder)
     for step in reversed(steps):
         try:
-            return load_checkpoint(folder / str(step))
+            return load_checkpoint(_place(folder, step))
         except CheckpointError as error:
             on_skip(f"skipped: {error}")
     if steps:
@@ -109,14 +120,23 @@ def newest_checkpoint(folder: Path, on_skip: Callable[[str], None]) -> Checkpoin
 
 
 def checkpoint_steps(folder: Path) -> list[int]:
-    """Steps that have a folder of their own, in numeric order, whole or not."""
-    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit()) if folder.is_dir() else []
+    """Steps that have a checkpoint, in numeric order, whole or not."""
+    names = {path.name for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
+    return sorted({int(match.group(1) or match.group(2)) for name in names if (match := _NAME.fullmatch(name))})
 
 
-def prune(folder: Path, keep: int) -> None:
-    """Remove all but the newest `keep` checkpoints."""
-    for step in checkpoint_steps(folder)[:-keep]:
-        shutil.rmtree(folder / str(step))
+def prune(folder: Path, keep: int, newest: int) -> None:
+    """Remove all but the last `keep` checkpoints up to the step `newest`, which was just saved.
+
+    What is later than that is of a past that could not be resumed from; it is saved over when its step comes again.
+    """
+    for step in [step for step in checkpoint_steps(folder) if step <= newest][:-keep]:
+        shutil.rmtree(_place(folder, step))
+
+
+def _place(folder: Path, step: int) -> Path:
+    final = folder / str(step)
+    return final if final.exists() else folder / _OLD.format(step)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -136,6 +156,10 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tenso
 
 def _hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _state_hash(step: int, state: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps([step, state], sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def _sync(path: Path) -> None:

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.batching.credit import group_signal, total_reward
-from rosellm.roserlhf.config import load_toml
+from rosellm.roserlhf.config import build, load_toml
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.environment.base import ToolEnvironment
-from rosellm.roserlhf.errors import CheckpointError, RangeError, RunFolderError
+from rosellm.roserlhf.environment.protocol import Task
+from rosellm.roserlhf.errors import CheckpointError, DtypeError, RunFolderError
 from rosellm.roserlhf.models.causal import load_weights
-from rosellm.roserlhf.report.interval import wilson_interval
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint
 from rosellm.roserlhf.trainer.config import TrainConfig
-from rosellm.roserlhf.trainer.threads import single_threaded, worker_count
+from rosellm.roserlhf.trainer.folder import CHECKPOINTS, RUN
+from rosellm.roserlhf.trainer.success import success_row
+from rosellm.roserlhf.trainer.threads import LoopThread, single_threaded, worker_count
 from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import Trajectory
 
-_TASKS_AT_ONCE = 512
+_EPISODES_AT_ONCE = 512
 _Z95 = 1.959963984540054
 
 
@@ -42,24 +41,21 @@ def pass_at_k(samples: int, successes: int, k: int) -> float:
 
     Raises:
         RangeError: k is not in [1, n] or c not in [0, n].
+        DtypeError: a count is no integer.
 
     Example:
         >>> pass_at_k(4, 1, 2)
         0.5
     """
-    checks.number_in(k, "k", 1, samples)
-    checks.number_in(successes, "successes", 0, samples)
+    for name, value, low, high in (("samples", samples, 1, math.inf), ("k", k, 1, samples), ("successes", successes, 0, samples)):
+        _count(value, name, low, high)
     return 1.0 - math.comb(samples - successes, k) / math.comb(samples, k)
 
 
-def success_row(world: World, trajectories: Sequence[Trajectory]) -> dict[str, Any]:
-    """Success among scored episodes, with its 95 % Wilson interval; None if none was scored."""
-    scored = [done for done in map(world.succeeded, trajectories) if done is not None]
-    if not scored:
-        return {"n": 0, "success": None, "low": None, "high": None}
-    share = sum(scored) / len(scored)
-    low, high = wilson_interval(share, len(scored))
-    return {"n": len(scored), "success": share, "low": low, "high": high}
+def _count(value: int, name: str, low: int, high: float) -> None:
+    if not isinstance(value, int):
+        raise checks.fail(DtypeError, name, "be an integer", repr(value))
+    checks.number_in(value, name, low, high)
 
 
 def evaluate_run(
@@ -82,52 +78,53 @@ def evaluate_run(
         environment: overrules the configured one, as in `train`.
 
     Returns:
-        `{"step", "tasks", "samples", "temperature", "sampled": {"n", "success", "low", "high"}, "greedy": {…},
-        "pass_at_k": {k: {"value", "low", "high"}}, "groups": {"total", "all_fail", "all_pass", "mixed", "unscored"}}`; the interval of
-        pass@k is normal over tasks.
+        `{"step", "tasks", "samples", "temperature", "sampled": {"n", "unscored", "success", "low", "high"}, "greedy": {…},
+        "pass_at_k": {k: {"value", "low", "high"}}, "groups": {"total", "all_fail", "all_pass", "mixed", "unscored"},
+        "skipped": [why a newer checkpoint could not be used, …]}`; the interval of pass@k is normal over tasks.
 
     Raises:
         RunFolderError: no run there.
-        CheckpointError: no whole checkpoint.
-        RangeError: an argument out of range.
+        CheckpointError: no whole checkpoint, or one of another model.
+        RangeError, DtypeError: an argument out of range.
     """
     for name, value in (("tasks", tasks), ("samples", samples)):
-        checks.number_in(value, name, 1, math.inf)
-    if not (math.isfinite(temperature) and temperature > 0):
-        raise checks.fail(RangeError, "temperature", "be positive", temperature)
-    run_folder, checkpoint = _find(folder)
-    options = load_toml(run_folder / "run.toml")
-    config = TrainConfig.model_validate({name: options[name] for name in TrainConfig.model_fields if name in options})
+        _count(value, name, 1, math.inf)
+    checks.number_in(temperature, "temperature", 0, math.inf, open_low=True, open_high=True)
+    run_folder, checkpoint, skipped = _find(folder)
+    options = load_toml(run_folder / RUN)
+    config = build(TrainConfig, {name: options[name] for name in TrainConfig.model_fields if name in options})
     world = World.build(config, f"{run_folder.name}-eval-{seed}", environment)
-    with single_threaded():
-        return asyncio.run(_measure(world, checkpoint, tasks, samples, temperature, seed))
+    loop = LoopThread()
+    try:
+        with single_threaded():
+            return {**loop.run(_measure(world, checkpoint, tasks, samples, temperature, seed)), "skipped": skipped}
+    finally:
+        loop.close()
 
 
-def _find(folder: Path) -> tuple[Path, Checkpoint]:
-    if (folder / "run.toml").is_file():
+def _find(folder: Path) -> tuple[Path, Checkpoint, list[str]]:
+    """Run folder, checkpoint, and why newer checkpoints were skipped."""
+    if (folder / RUN).is_file():
         skipped: list[str] = []
-        newest = newest_checkpoint(folder / "checkpoints", skipped.append)
+        newest = newest_checkpoint(folder / CHECKPOINTS, skipped.append)
         if newest is None:
             raise CheckpointError(f"run {folder} must have a checkpoint to be evaluated, got none yet")
-        return folder, newest
+        return folder, newest, skipped
     run_folder = folder.resolve().parent.parent
-    if folder.is_dir() and folder.name.isdigit() and (run_folder / "run.toml").is_file():
-        return run_folder, load_checkpoint(folder)
+    if folder.is_dir() and folder.name.isdigit() and (run_folder / RUN).is_file():
+        return run_folder, load_checkpoint(folder), []
     raise RunFolderError(f"a run folder or one of its checkpoints/<step> must be given, got {folder}")
 
 
 async def _measure(world: World, checkpoint: Checkpoint, count: int, samples: int, temperature: float, seed: int) -> dict[str, Any]:
     model = world.new_model()
     load_weights(model, checkpoint.model)
-    engine = LocalEngine(model, version=f"v{checkpoint.step}", threads=worker_count(torch.device(world.config.device)))
     held_out = world.held_out(count)
-    greedy = await world.play(engine, world.plan(held_out, purpose=f"eval-{seed}-greedy", step=checkpoint.step), temperature=0.0)
-    sampled: list[Trajectory] = []
-    for start in range(0, len(held_out), max(1, _TASKS_AT_ONCE // samples)):
-        part = held_out[start : start + max(1, _TASKS_AT_ONCE // samples)]
-        planned = world.plan(part, purpose=f"eval-{seed}-sampled", step=checkpoint.step, members=samples)
-        sampled += await world.play(engine, planned, temperature=temperature)
-    engine.close()
+    engine = LocalEngine(model, version=f"v{checkpoint.step}", threads=worker_count(model.device))
+    try:
+        greedy, sampled = await _play(world, engine, held_out, checkpoint.step, samples, temperature, seed)
+    finally:
+        engine.close()
     rewards = [total_reward(t, world.environment.reward_weights) for t in sampled]
     signal = group_signal(sampled, rewards, [world.succeeded(t) for t in sampled])
     return {
@@ -140,6 +137,20 @@ async def _measure(world: World, checkpoint: Checkpoint, count: int, samples: in
         "pass_at_k": _pass_table(world, sampled, samples),
         "groups": {name: getattr(signal, name) for name in ("total", "all_fail", "all_pass", "mixed", "unscored")},
     }
+
+
+async def _play(
+    world: World, engine: LocalEngine, held_out: Sequence[Task], step: int, samples: int, temperature: float, seed: int
+) -> tuple[list[Trajectory], list[Trajectory]]:
+    """Play every task once greedily and `samples` times sampled."""
+    greedy = await world.play(engine, world.plan(held_out, purpose=f"eval-{seed}-greedy", step=step), temperature=0.0)
+    sampled: list[Trajectory] = []
+    at_once = max(1, _EPISODES_AT_ONCE // samples)
+    for start in range(0, len(held_out), at_once):
+        part = held_out[start : start + at_once]
+        planned = world.plan(part, purpose=f"eval-{seed}-sampled", step=step, members=samples)
+        sampled += await world.play(engine, planned, temperature=temperature)
+    return greedy, sampled
 
 
 def _pass_table(world: World, sampled: Sequence[Trajectory], samples: int) -> dict[int, dict[str, float]]:

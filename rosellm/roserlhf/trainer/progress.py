@@ -11,7 +11,7 @@ class Progress:
     """One moment of a run. A field is None when the phase does not measure it; None is not 0."""
 
     phase: str
-    """`warm_start`, `train`, `evaluate`, `save` or `done`."""
+    """`resume`, `warm_start`, `evaluate`, `train`, `done` or `failed`, in this order but for evaluations amid the training."""
     step: int
     """Finished steps of this phase."""
     steps: int
@@ -27,7 +27,7 @@ class Progress:
     seconds_left: float | None = None
     """Estimate for the whole run, from the pace so far."""
     message: str = ""
-    """A sentence worth keeping in the log (a checkpoint was saved, a group was left out …)."""
+    """Sentences worth keeping in the log, one a line: a checkpoint was skipped, no update was made …"""
 
 
 OnProgress = Callable[[Progress], None]

@@ -1,18 +1,18 @@
 """What the stages of one run share: surroundings, event log, engine, clock and the words to whoever watches.
 
-The event log is the truth; `metrics.jsonl` and `log.txt` are its readable shadows and are made again from it when a run is resumed.
+The event log is the truth; `metrics.jsonl` is its readable shadow, made again from it when a run is resumed; `log.txt` is for
+people.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import math
 import os
 import time
 from collections import defaultdict
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,9 +20,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.engine.protocol import PolicyHandle
 from rosellm.roserlhf.models.causal import weights, weights_hash
+from rosellm.roserlhf.rollout.collect import Planned
 from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
+from rosellm.roserlhf.trainer.threads import LoopThread
 from rosellm.roserlhf.trainer.world import World
+from rosellm.roserlhf.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
@@ -43,12 +46,17 @@ class Session:
     on_progress: OnProgress
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Wall-clock seconds by stage, earlier processes of the same run included; `total` too."""
-    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+    _loop: LoopThread = field(default_factory=LoopThread)
     _started: float = field(default_factory=time.perf_counter)
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Run one piece of asynchronous work to its end."""
-        return self.loop.run_until_complete(work)
+        return self._loop.run(work)
+
+    def play(self, episodes: Sequence[Planned], *, temperature: float | None = None) -> list[Trajectory]:
+        """Play episodes with the engine's policy, from an empty cache: what was played before changes not even a rounding."""
+        self.engine.forget()
+        return self.run(self.world.play(self.engine, episodes, temperature=temperature))
 
     @contextlib.contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -68,7 +76,7 @@ class Session:
         """Hand the model's weights to the engine under a new version and, if `keep`, enter it in the policy table."""
         tensors = weights(self.model)
         self.run(self.engine.publish(PolicyHandle(version, tensors)))
-        if keep and version not in {policy.version for policy in self.log.policies()}:
+        if keep:
             self.log.add_policy(version, step=step, parent=parent, content_hash=weights_hash(tensors))
 
     def record_metrics(self, phase: str, step: int, values: Mapping[str, Any]) -> None:
@@ -91,10 +99,9 @@ class Session:
         self.on_progress(progress)
 
     def close(self) -> None:
-        """Release threads, loop and log."""
+        """End the threads; the log is its opener's."""
+        self._loop.close()
         self.engine.close()
-        self.loop.close()
-        self.log.close()
 
 
 def _json_line(phase: str, step: int, values: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """One training step: `launch → collect → credit → update → publish → account`.
 
-The ledger moves every episode along launched → finished | failed → admitted → trained, or to rejected with its reason; at the end of the
-step the law must hold: sampled tokens = trained + excluded, and the event log holds exactly those tokens.
+The ledger moves every episode along launched → finished | failed → admitted → trained, or to rejected with its reason; at the end
+of the step the law must hold: sampled tokens = trained + excluded, and the event log holds exactly those tokens.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from rosellm.roserlhf import checks
 from rosellm.roserlhf.batching.credit import group_rows, group_signal, total_reward
 from rosellm.roserlhf.batching.rows import Row, exclude
 from rosellm.roserlhf.batching.tensors import Batch
 from rosellm.roserlhf.engine.streams import seed_of
+from rosellm.roserlhf.errors import GroupError
 from rosellm.roserlhf.learner.policy import RATIO_EDGES, UpdateReport, update_policy
 from rosellm.roserlhf.learner.step import Stepper
 from rosellm.roserlhf.metrics import means
@@ -24,6 +26,7 @@ from rosellm.roserlhf.rollout.collect import Planned
 from rosellm.roserlhf.store.ledger import Ledger, LedgerEntry
 from rosellm.roserlhf.trainer.recipe import Recipe
 from rosellm.roserlhf.trainer.session import Session
+from rosellm.roserlhf.trainer.success import common_cause
 from rosellm.roserlhf.trajectory import Trajectory
 
 REFUSED = "update refused"
@@ -44,6 +47,10 @@ def train_step(session: Session, recipe: Recipe, stepper: Stepper[Batch], step: 
         recipe: credit and objective.
         stepper: optimizer of the policy.
         step: counted from 1.
+
+    Raises:
+        GroupError: not one episode could be scored: the environment is broken, and going on would teach nothing.
+        NonFiniteError: an advantage is no number.
     """
     world, config, before = session.world, recipe.config, session.seconds.copy()
     tasks = list(islice(world.tasks("train", "train", step), config.collect.tasks))
@@ -51,10 +58,13 @@ def train_step(session: Session, recipe: Recipe, stepper: Stepper[Batch], step: 
     account = _Account(session, step)
     account.launch(planned)
     with session.timed("rollout"):
-        trajectories = session.run(world.play(session.engine, planned))
+        trajectories = session.play(planned)
         rewards = [total_reward(t, world.environment.reward_weights) for t in trajectories]
         rows = group_rows(trajectories, rewards, recipe.credit, drop_uniform=config.drop_uniform_groups)
         account.finish(trajectories)
+    if all(reward is None for reward in rewards):
+        got = f"none of {len(rewards)}, most often: {common_cause(trajectories)}"
+        raise checks.fail(GroupError, "rewards", "be known for some episode of the step", got)
     sampled_by = session.engine.version
     with session.timed("learn"):
         update = _update(recipe, stepper, rows, step)
@@ -168,12 +178,15 @@ def _metrics(
         "version": version,
         "rollouts": len(trajectories),
         "success": _mean([float(s) for s in successes if s is not None]),
-        "reward": {"total": _mean(scored), "std": float(np.std(scored)) if scored else None, **_components(trajectories)},
+        "reward": {"total": _mean(scored), "std": _std(scored), **_components(trajectories)},
         "groups": {name: getattr(signal, name) for name in ("total", "all_fail", "all_pass", "mixed", "unscored")},
         "zero_variance_share": signal.uniform / signal.total,
         "loss": -diagnostics["objective"] if "objective" in diagnostics else None,
         "gradient_norm": _mean([report.gradient_norm for report in update.steps]),
-        "updates": {"made": sum(r.skipped is None for r in update.steps), "skipped": [r.skipped for r in update.steps if r.skipped]},
+        "updates": {
+            "made": sum(r.skipped is None for r in update.steps),
+            "skipped": [r.skipped for r in update.steps if r.skipped],
+        },
         "learning_rate": learning_rate(recipe, step),
         **{name: diagnostics.get(name) for name in ("approximate_kl", "clip_fraction", "mean_ratio")},
         "diagnostics": diagnostics,
@@ -190,6 +203,13 @@ def _metrics(
 
 def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
+
+
+def _std(values: Sequence[float]) -> float | None:
+    """Population standard deviation; exactly 0 for equal values, which rounding would hide."""
+    if not values:
+        return None
+    return float(np.std(values)) if min(values) < max(values) else 0.0
 
 
 def _components(trajectories: Sequence[Trajectory]) -> dict[str, float | None]:

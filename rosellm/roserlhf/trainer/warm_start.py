@@ -11,17 +11,19 @@ import random
 from collections.abc import Callable
 from itertools import islice
 
+from rosellm.roserlhf import checks
 from rosellm.roserlhf.batching.rows import Row, row_of
 from rosellm.roserlhf.batching.tensors import Batch
 from rosellm.roserlhf.environment.base import ToolEnvironment
+from rosellm.roserlhf.errors import GroupError, NonFiniteError
 from rosellm.roserlhf.learner.cloning import clone_step
 from rosellm.roserlhf.learner.step import Stepper
 from rosellm.roserlhf.rollout.collect import Planned
 from rosellm.roserlhf.rollout.episode import run_episode
 from rosellm.roserlhf.rollout.script import ScriptedEngine
-from rosellm.roserlhf.trainer.evaluate import success_row
 from rosellm.roserlhf.trainer.progress import Progress
 from rosellm.roserlhf.trainer.session import Session
+from rosellm.roserlhf.trainer.success import common_cause, success_row
 from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import Trajectory
 
@@ -36,12 +38,12 @@ async def demonstrate(world: World, episode: Planned, *, fault_rate: float) -> T
     return await run_episode(instance, world.codec, engine, episode.task, key=episode.key, limits=world.limits, facts=facts)
 
 
-def demonstrations(session: Session) -> list[Trajectory]:
+async def demonstrations(world: World) -> list[Trajectory]:
     """Play the demonstrations of a run, on training tasks."""
-    world, options = session.world, session.world.config.warm_start
+    options = world.config.warm_start
     chosen = list(islice(world.tasks("train", "demonstration"), options.demonstrations))
     planned = world.plan(chosen, purpose="demonstration", step=0)
-    return [session.run(demonstrate(world, episode, fault_rate=options.fault_rate)) for episode in planned]
+    return [await demonstrate(world, episode, fault_rate=options.fault_rate) for episode in planned]
 
 
 def warm_start(
@@ -58,26 +60,40 @@ def warm_start(
 
     Returns:
         Whether the warm start is finished; False if it was stopped.
+
+    Raises:
+        GroupError: no demonstration could be played.
+        NonFiniteError: the cloning diverged.
     """
     options, world = session.world.config.warm_start, session.world
-    episodes = demonstrations(session)
+    if not options.max_steps:
+        save(0, True)
+        return True
+    episodes = session.run(demonstrations(world))
     if not done:
         with session.log.transaction():
             for episode in episodes:
                 session.log.append_trajectory(episode, step=0, phase="demonstration")
     rows = [row for row in map(row_of, episodes) if row.trained]
+    if not rows:
+        got = f"none of {len(episodes)}, most often: {common_cause(episodes)}"
+        raise checks.fail(GroupError, "demonstrations", "hold one that could be played", got)
+    checked = {m.values["cloning_step"] for m in session.log.metrics("warm_start")}
     check_tasks = list(islice(world.tasks("train", "warm-start-check"), options.check_tasks))
     for step in range(done + 1, options.max_steps + 1):
         order = random.Random(f"{world.config.seed}/cloning/{step}").sample(range(len(rows)), min(options.batch_size, len(rows)))
-        loss = clone(stepper, [rows[i] for i in order], session)
+        loss = clone(stepper, [rows[i] for i in order], world)
         success, finished = None, step == options.max_steps
         if step % options.check_every == 0 or finished:
             session.publish(f"clone-{step}", step=0, parent=None, keep=False)
-            played = session.run(world.play(session.engine, world.plan(check_tasks, purpose="warm-start-check", step=step)))
+            played = session.play(world.plan(check_tasks, purpose="warm-start-check", step=step))
             measured = success_row(world, played)
             success = measured["success"]
             finished = finished or (success is not None and success >= options.stop_at_success)
-            session.record_metrics("warm_start", 0, {"cloning_step": step, "loss": loss, "success": success, "n": measured["n"]})
+            if step not in checked:  # else a process died between this row and its checkpoint
+                session.record_metrics(
+                    "warm_start", 0, {"cloning_step": step, "loss": loss, "success": success, "n": measured["n"]}
+                )
         session.tell(Progress(phase="warm_start", step=step, steps=options.max_steps, success=success))
         if finished or step % options.check_every == 0:
             save(step, finished)
@@ -86,14 +102,17 @@ def warm_start(
         if should_stop():
             save(step, False)
             return False
-    save(options.max_steps, True)
     return True
 
 
-def clone(stepper: Stepper[Batch], rows: list[Row], session: Session) -> float:
+def clone(stepper: Stepper[Batch], rows: list[Row], world: World) -> float:
     """One cloning step at the configured learning rate; returns its loss."""
-    config = session.world.config
+    config = world.config
     report = clone_step(
         stepper, rows, micro_batch_rows=config.optimizer.micro_batch_rows, learning_rate=config.warm_start.learning_rate
     )
+    if report.skipped is not None:
+        raise checks.fail(
+            NonFiniteError, "cloning step", "lower a finite loss", report.skipped, fix="lower warm_start.learning_rate"
+        )
     return float(report.partials["cloning_loss"].mean())

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.chat import ChatCodec
 from rosellm.roserlhf.codec.hf import build_tokenizer, chat_codec
 from rosellm.roserlhf.engine.protocol import Engine
 from rosellm.roserlhf.environment.base import ToolEnvironment
-from rosellm.roserlhf.environment.named import environment_class
+from rosellm.roserlhf.environment.named import BUILT_IN, environment_class
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.environment.tasks import Split, distinct, tasks
-from rosellm.roserlhf.errors import RangeError
 from rosellm.roserlhf.models.causal import build_llama
 from rosellm.roserlhf.rollout.collect import Planned, collect, plan
 from rosellm.roserlhf.rollout.episode import Facts, Limits
@@ -26,6 +25,12 @@ from rosellm.roserlhf.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+
+def path_of(environment: type[ToolEnvironment]) -> str:
+    """Name an environment class as a configuration does: by its built-in name, or by its import path `module:Class`."""
+    path = f"{environment.__module__}:{environment.__qualname__}"
+    return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
 
 
 @dataclass(frozen=True)
@@ -82,15 +87,24 @@ class World:
         return tasks(self.environment, split, f"{self.config.seed}/{purpose}/{step}")
 
     def held_out(self, count: int) -> list[Task]:
-        """The first `count` distinct held-out tasks of this seed.
+        """The first `count` distinct held-out tasks of this seed, fewer if the environment has no more.
 
         Raises:
-            RangeError: the environment's task space has no held-out task.
+            RangeError: it has none.
         """
-        found = distinct(self.tasks("held_out", "evaluate"), count)
-        if not found:
-            raise checks.fail(RangeError, "environment", "have tasks on both sides of the hold-out split", "no held-out task")
-        return found
+        return distinct(self.tasks("held_out", "evaluate"), count)
+
+    def check(self) -> None:
+        """Require what a run is going to need: tasks on both sides and, for a warm start, demonstrations.
+
+        Raises:
+            RangeError: the environment draws no task of one side.
+            ConfigError: it has no demonstrations to clone.
+        """
+        next(self.tasks("train", "train"))
+        self.held_out(1)
+        if self.config.warm_start.max_steps:
+            self.environment().demonstrate(random.Random(0), faulty=False).close()
 
     def plan(self, chosen: Sequence[Task], *, purpose: str, step: int, members: int = 1) -> list[Planned]:
         """Name the episodes of one purpose and step."""

@@ -1,0 +1,63 @@
+"""`summary.json`: what a finished run says about itself in a few numbers, read off the event log."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import resource
+import sys
+from collections import Counter
+from typing import Any
+
+from rosellm.roserlhf.trainer.session import Session
+
+_VERSIONED = ("rosellm", "torch", "transformers", "tokenizers", "numpy", "safetensors")
+
+
+def summarize(session: Session) -> dict[str, Any]:
+    """Collect success before and after, seconds by stage, peak memory, and where the sampled tokens went.
+
+    Success is None where not one episode could be scored.
+    """
+    config = session.world.config
+    rows = {(m.step, m.values["mode"]): m.values for m in session.log.metrics("evaluate")}
+
+    def success(step: int) -> dict[str, Any]:
+        sampled, greedy = rows[step, "sampled"], rows[step, "greedy"]
+        return {"sampled": sampled["success"], "greedy": greedy["success"], "n": sampled["n"]}
+
+    tokens: Counter[str] = Counter()
+    excluded: Counter[str] = Counter()
+    for metrics in session.log.metrics("train"):
+        counted = metrics.values["tokens"]
+        tokens.update(sampled=counted["sampled"], trained=counted["trained"])
+        excluded.update(counted["excluded"])
+    return {
+        "seed": config.seed,
+        "recipe": config.recipe,
+        "environment": config.environment,
+        "status": "finished",
+        "steps": config.steps,
+        "success_before": success(0),
+        "success_after": success(config.steps),
+        "seconds": session.seconds_so_far(),
+        "peak_rss_bytes": _peak_rss_bytes(),
+        "tokens": {"sampled": tokens["sampled"], "trained": tokens["trained"], "excluded": dict(excluded)},
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide the numbers."""
+    found = {"python": platform.python_version()}
+    for name in _VERSIONED:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def _peak_rss_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
