@@ -17,7 +17,7 @@ import pytest
 from rosellm.roserlhf import __version__, errors, recipes
 from rosellm.roserlhf.cli import main
 from rosellm.roserlhf.cli.display import duration, facts
-from rosellm.roserlhf.cli.train import free_folder
+from rosellm.roserlhf.cli.train import expected_seconds, free_folder
 from rosellm.roserlhf.trainer.progress import Progress
 from rosellm.roserlhf.trainer.recipe import Recipe
 
@@ -36,7 +36,7 @@ SUMMARY = {
 class FakeRun:
     status: str
     folder: Path
-    summary: dict[str, Any]
+    summary: dict[str, Any] | None
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +45,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # so that main() changes nothing that outlives a test
     monkeypatch.setenv("KMP_BLOCKTIME", "0")
+    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 @pytest.fixture
@@ -214,8 +215,20 @@ def test_train_runs_the_recipe_and_shows_before_and_after(calls: list[dict[str, 
     # Wilson, n = 100: 0.25 -> (0.1755, 0.3430), 0.75 -> the mirror image (0.6570, 0.8245)
     assert "0.250  [0.175, 0.343]" in out
     assert "0.750  [0.657, 0.825]" in out
-    assert "100 uniform_group" in out
+    assert "time: 2 min 5 s (warm start 50 s, rollout 40 s, learn 30 s, evaluate 5 s); peak memory 512 MiB" in out
+    assert "tokens: 1,000 sampled, 900 trained, 100 left out (uniform group)" in out
     assert out.endswith("report: runs/shop-grpo-2/report.html\n")
+
+
+def test_the_expected_time_grows_with_the_work_and_is_not_guessed_for_other_models() -> None:
+    usual = expected_seconds(recipes.GrpoConfig())
+    assert usual is not None
+    assert 60 < usual < 900
+    twice = expected_seconds(recipes.options_to_config({"steps": 2 * recipes.GrpoConfig().steps}))
+    assert twice is not None
+    assert usual < twice < 2 * usual
+    assert expected_seconds(recipes.options_to_config({"model": {"layers": 6}})) is None
+    assert expected_seconds(recipes.options_to_config({"device": "cuda"})) is None
 
 
 def test_a_taken_folder_gets_a_number(tmp_path: Path) -> None:
@@ -299,7 +312,7 @@ def test_the_first_interrupt_asks_for_a_stop_and_says_how_to_resume(
         assert not options["should_stop"]()
         os.kill(os.getpid(), signal.SIGINT)
         assert options["should_stop"]()
-        return FakeRun("interrupted", options["out"], {})
+        return FakeRun("interrupted", options["out"], None)
 
     install(monkeypatch, train)
     assert main(["train", "--out", "my runs/a"]) == 130
@@ -351,10 +364,10 @@ def test_eval_shows_success_pass_at_k_and_signal(monkeypatch: pytest.MonkeyPatch
     assert main(["eval", "runs/a", "--samples", "2", "--tasks", "10", "--temperature", "0.7"]) == 0
     assert asked == {"folder": Path("runs/a"), "samples": 2, "tasks": 10, "temperature": 0.7, "seed": 0}
     rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "success, greedy none scored 0 episodes" in rows
-    assert "success, sampled 0.500 [0.250, 0.750] 20 episodes" in rows
-    assert "pass@2 0.600 [0.250, 0.750] 10 tasks" in rows
-    assert "groups of 2 with a signal 0.200 10 groups: 2 mixed, 3 all pass, 4 all fail, 1 unscored" in rows
+    assert "greedy none scored 0" in rows
+    assert "sampled 0.500 [0.250, 0.750] 20" in rows
+    assert "pass@2 0.600 [0.250, 0.750]" in rows
+    assert "groups of 2: 2 of 10 would carry a signal (3 all pass, 4 all fail, 1 unscored)" in rows
 
 
 def test_report_of_a_folder_without_a_run_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ def test_equals_the_slow_oracle(name: str, aggregation: str) -> None:
     ],
     ids=["left", "right", "inside", "one row", "two rows", "no row"],
 )
-@pytest.mark.parametrize("filler", [0.0, math.nan, math.inf, -math.inf], ids=str)
+@pytest.mark.parametrize("filler", [math.nan, -math.inf], ids=str)
 def test_padding_packing_and_masked_rubbish_change_nothing(name: str, aggregation: str, layout: object, filler: float) -> None:
     assert callable(layout)
     batch: Batch = layout(a_batch(), filler)
@@ -71,7 +71,7 @@ def test_rubbish_inside_a_response_changes_nothing(name: str, aggregation: str) 
         with torch.no_grad():
             for column in (batch.current, batch.old, batch.advantages):
                 column[1, 2] = rubbish
-        assert loss_and_gradient(name, aggregation, batch) == clean
+        assert_same(loss_and_gradient(name, aggregation, batch), clean)
 
 
 @everything
@@ -81,9 +81,7 @@ def test_order_of_rows_changes_nothing(name: str, aggregation: str) -> None:
 
 
 @everything
-@pytest.mark.parametrize(
-    "split", [[[0, 1, 2, 3, 4]], [[0, 1], [2], [3, 4]], [[2], [4], [1], [0], [3]], [[3, 0], [4, 2, 1]]], ids=str
-)
+@pytest.mark.parametrize("split", [[[0, 1], [2], [3, 4]], [[2], [4], [1], [0], [3]], [[3, 0], [4, 2, 1]]], ids=str)
 @pytest.mark.parametrize("layout", [cases.padded, cases.packed], ids=["padded", "packed"])
 def test_micro_batches_add_up(name: str, aggregation: str, split: list[list[int]], layout: object) -> None:
     assert callable(layout)

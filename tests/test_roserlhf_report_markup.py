@@ -11,7 +11,7 @@ from rosellm.roserlhf.report.markup import Html, lines, tag, text, visible
 
 
 def test_controls_and_direction_overrides_are_written_out() -> None:
-    assert visible("a\tb\nc\x00\x7f") == "a␉b␊c␀␡"
+    assert visible("a\tb\nc\x00\x7f") == "a⇥b↵c⟨U+0000⟩⟨U+007F⟩"
     assert visible("\u202eabc\u2066\u200b\ufeff\ud800") == "⟨U+202E⟩abc⟨U+2066⟩⟨U+200B⟩⟨U+FEFF⟩⟨U+D800⟩"
     assert visible("plain, ünïcode, 漢字, עברית") == "plain, ünïcode, 漢字, עברית"
 
@@ -27,7 +27,7 @@ def test_text_is_escaped_and_markup_is_not() -> None:
 
 def test_line_breaks_survive_only_where_they_are_asked_for() -> None:
     assert lines("a\n<b>") == "a\n&lt;b&gt;"
-    assert tag("span", "a\nb", title="a\nb\x00") == '<span title="a\nb␀">a␊b</span>'
+    assert tag("span", "a\nb", title="a\nb\x00") == '<span title="a\nb⟨U+0000⟩">a↵b</span>'
 
 
 @settings(derandomize=True, max_examples=60, deadline=None)

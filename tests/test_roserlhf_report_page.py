@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from report_html import Page, read_page
 from report_records import WORDS, rollout, write_events, write_tokenizer
 from report_runs import Metrics, metrics, summary, write_run
@@ -260,7 +262,7 @@ def hostile_run(folder: Path) -> Path:
     found["tokens"]["excluded"] = {HOSTILE: 3}
     (folder / "summary.json").write_text(json.dumps(found))
     (folder / "run.toml").write_text(
-        f"{json.dumps(HOSTILE)} = {json.dumps(HOSTILE)}\n[{json.dumps(HOSTILE)}]\nkey = [{json.dumps(HOSTILE)}]\n"
+        f"{json.dumps(HOSTILE)} = {json.dumps(HOSTILE)}\n[{json.dumps(HOSTILE + HOSTILE)}]\nkey = [{json.dumps(HOSTILE)}]\n"
     )
     write_tokenizer(folder, {HOSTILE: 0, f"\n{HOSTILE}\n": 1, "": 2, "\x00\ud800": 3})
     with EventLog.create(folder / "events.db") as log:
@@ -277,14 +279,52 @@ def test_hostile_text_stays_text_everywhere(tmp_path: Path) -> None:
     page = read_page(write_report(hostile_run(tmp_path)))
     check_page(page)
     assert "alert(1)" in page.text
-    assert "⟨U+202E⟩abc⟨U+2066⟩␛[31m⟨U+200B⟩" in page.text
-    assert "␀⟨U+D800⟩" in page.text
+    assert "⟨U+202E⟩abc⟨U+2066⟩⟨U+001B⟩[31m⟨U+200B⟩" in page.text
+    assert "⟨U+0000⟩⟨U+D800⟩" in page.text
     assert page.text.count("alert(2)") > 50
+    assert "run.toml could not be read" not in page.text
     # A damaged file is quoted in the warnings, so its text must be harmless too.
     (tmp_path / "summary.json").write_text(json.dumps([HOSTILE]))
     (tmp_path / "events.db").write_text(HOSTILE)
     (tmp_path / "run.toml").write_text(f"{HOSTILE} = {HOSTILE}")
     check_page(Page(build_report(tmp_path)))
+
+
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.lists(st.floats(), max_size=3),
+    st.builds(dict),
+    st.builds(lambda: {"a": {"b": "c"}}),
+)
+
+
+def spoil(rows: list[Metrics], data: st.DataObject) -> None:
+    """Put an odd value into up to six places of the rows."""
+    for _ in range(data.draw(st.integers(1, 6))):
+        table = data.draw(st.sampled_from(rows))
+        while True:
+            key = data.draw(st.sampled_from(sorted(table)))
+            if isinstance(table[key], dict) and table[key] and data.draw(st.booleans()):
+                table = table[key]
+            else:
+                table[key] = data.draw(ODD)
+                break
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_odd_value_still_gives_a_page(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    rows = metrics(steps=2, warm_steps=2)
+    found = summary(rows)
+    spoil(rows, data)
+    spoil([found], data)
+    folder = write_run(tmp_path_factory.mktemp("odd"), rows, with_summary=False)
+    (folder / "summary.json").write_text(json.dumps(found))
+    check_page(Page(build_report(folder)))
 
 
 def test_report_stays_small_and_long_runs_are_thinned(tmp_path: Path) -> None:

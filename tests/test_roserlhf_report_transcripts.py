@@ -208,7 +208,7 @@ def test_evaluations_are_shown_where_nothing_was_trained(tmp_path: Path) -> None
             log.append_trajectory(rollout(0, member, 0, member == 0), step=0, phase="evaluate")
     transcripts, note = read_transcripts(read_run(tmp_path))
     assert {(one.phase, one.step) for one in transcripts} == {("evaluate", 0)}
-    assert note.startswith("3 rollouts of evaluate steps 0.")
+    assert note.startswith("3 rollouts of evaluate step 0.")
 
 
 def test_missing_and_damaged_logs_are_said(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_metrics_survive_bit_for_bit(values: dict[str, Any]) -> None:
     assert str(encoding.unpack(encoding.pack(values))) == str(values)
 
 
-def test_R49_extreme_numbers_stay_what_they_are(log: EventLog) -> None:  # noqa: N802
+def test_R49_extreme_numbers_stay_what_they_are(log: EventLog) -> None:
     logprobs = [-1e-45, -5e-324, -0.0, -1.7976931348623157e308, -(0.1 + 0.2)]
     rewards = {"sum": 0.1 + 0.2, "tiny": 5e-324, "minus": -0.0, "none": None}
     trajectory = Trajectory(
@@ -111,7 +111,7 @@ def test_R49_extreme_numbers_stay_what_they_are(log: EventLog) -> None:  # noqa:
             episode(reward=bad)
 
 
-def test_R51_counters_do_not_wrap(log: EventLog) -> None:  # noqa: N802
+def test_R51_counters_do_not_wrap(log: EventLog) -> None:
     big, now = 3_000_000_000, 1_764_424_800_123_456_789
     trajectory = Trajectory(
         "t", "k", "e", "h", [PolicyAction(0, [2**40, 2**31], [-1.0, -1.0], "v", "")], seeds={"run": 2**40}, timing={"ns": now},
@@ -130,7 +130,7 @@ def test_R51_counters_do_not_wrap(log: EventLog) -> None:  # noqa: N802
     assert Ledger(log.ledger()).tokens(2**40).trained == big
 
 
-def test_R42_both_versions_of_a_reply_come_back(log: EventLog) -> None:  # noqa: N802
+def test_R42_both_versions_of_a_reply_come_back(log: EventLog) -> None:
     spans = [VersionSpan(0, 57, "v7"), VersionSpan(57, 128, "v8", "stale")]
     reply = PolicyAction(0, range(128), [-0.1] * 128, "v7", "", version_spans=spans)
     log.append_trajectory(Trajectory("t", "k", "e", "h", [reply], [TransitionRecord(0, None, {}, True)]), step=0, phase="train")
@@ -143,7 +143,7 @@ def test_R42_both_versions_of_a_reply_come_back(log: EventLog) -> None:  # noqa:
     assert order.index("v9") - order.index(back.actions[0].policy_version) == 2
 
 
-def test_R28_every_record_comes_back_with_its_own_end(log: EventLog) -> None:  # noqa: N802
+def test_R28_every_record_comes_back_with_its_own_end(log: EventLog) -> None:
     cut = Trajectory("cut", "k", "e", "h", [PolicyAction(0, [1], [-1.0], "v", "", stop_reason="interrupted")])
     limit = Trajectory(
         "limit", "k", "e", "h", [PolicyAction(0, [1], [-1.0], "v", "")], [TransitionRecord(0, None, {}, False, True)]
@@ -162,7 +162,7 @@ def test_R28_every_record_comes_back_with_its_own_end(log: EventLog) -> None:  #
     assert back["broken"].is_unscored
 
 
-def test_R54_what_is_at_rest_never_changes(log: EventLog) -> None:  # noqa: N802
+def test_R54_what_is_at_rest_never_changes(log: EventLog) -> None:
     trajectory = Trajectory("t", "k", "e", "h", [PolicyAction(0, [1], [-1.0], "v", "")], [TransitionRecord(0, None)])
     log.append_trajectory(trajectory, step=0, phase="train")
     with pytest.raises(RecordError, match="sealed"):
@@ -365,7 +365,7 @@ while True:
 """
 
 
-def test_R53_a_killed_writer_loses_nothing_it_acknowledged(path: Path) -> None:  # noqa: N802
+def test_R53_a_killed_writer_loses_nothing_it_acknowledged(path: Path) -> None:
     EventLog.create(path).close()
     acknowledged = -1
     for kill_after in (3, 40, 7):
@@ -394,7 +394,7 @@ def test_R53_a_killed_writer_loses_nothing_it_acknowledged(path: Path) -> None: 
         assert log.trajectory("after").trajectory == episode("after")
 
 
-def test_R53_a_torn_tail_is_reported_and_skipped(path: Path, tmp_path: Path) -> None:  # noqa: N802
+def test_R53_a_torn_tail_is_reported_and_skipped(path: Path, tmp_path: Path) -> None:
     log = EventLog.create(path)
     log.append_metrics("train", 0, {"i": 0})
     log.append_metrics("train", 1, {"i": 1})

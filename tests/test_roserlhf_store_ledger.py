@@ -151,7 +151,7 @@ def test_a_token_counts_where_its_attempt_was_launched() -> None:
     assert ledger.tokens(4) == TokenCounts(0, 0, {}, 0)
 
 
-def test_R51_counters_do_not_wrap() -> None:  # noqa: N802
+def test_R51_counters_do_not_wrap() -> None:
     big = 3_000_000_000
     ledger = Ledger()
     for name in "ab":

@@ -145,7 +145,7 @@ def test_a_logprob_is_a_finite_number_not_above_zero(logprobs: list[float], bad:
 
 
 @pytest.mark.parametrize("missing", [None, math.nan, torch.tensor(math.nan), np.float64("nan")])
-def test_R13_a_missing_logprob_is_refused_with_its_place(missing: Any) -> None:  # noqa: N802
+def test_R13_a_missing_logprob_is_refused_with_its_place(missing: Any) -> None:
     with (
         pytest.raises(
             RecordError, match=r"^trajectory 'run/3/t/1': old_logprobs\[1\] of turn 2 must be a finite number ≤ 0"
@@ -203,7 +203,7 @@ def test_a_turn_is_an_integer_from_zero() -> None:
 # --- version spans --------------------------------------------------------------------------------------------------------------
 
 
-def test_R42_two_versions_in_one_reply_are_two_spans() -> None:  # noqa: N802
+def test_R42_two_versions_in_one_reply_are_two_spans() -> None:
     spans = [VersionSpan(0, 57, "v7"), VersionSpan(57, 128, "v8", "stale")]
     reply = PolicyAction(0, range(128), [-0.1] * 128, "v7", "", version_spans=spans)
     assert reply.version_spans == tuple(spans)
@@ -302,7 +302,7 @@ def test_an_episode_ends_in_at_most_one_way(terminated: bool, truncated: bool, h
     assert answer.ending == next((name for name, given_ in named.items() if given_), None)
 
 
-def test_R28_every_trajectory_carries_its_own_end() -> None:  # noqa: N802
+def test_R28_every_trajectory_carries_its_own_end() -> None:
     # Lengths say nothing about the end: A is short and cut, B is the longest and ended by itself.
     def episode(turns: int, **end: Any) -> Trajectory:
         answers = [TransitionRecord(t, None, {}, **(end if t == turns - 1 else {})) for t in range(turns)]
@@ -478,14 +478,14 @@ def test_a_reward_is_a_number_or_not_scored() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, "1", [1.0], 10**400, torch.tensor([1.0, 2.0])])
-def test_R49_R56_a_reward_that_is_no_number_is_refused_by_name(bad: Any) -> None:  # noqa: N802
+def test_R49_R56_a_reward_that_is_no_number_is_refused_by_name(bad: Any) -> None:
     with pytest.raises(RecordError, match=r"reward_components\['correct'\] must be a finite number, got .*; None means not scored"):
         TransitionRecord(0, None, {"correct": bad})
     with pytest.raises(RecordError, match=r"components\['correct'\] must be a finite number"):
         ScoreRecord("t", 0, {"correct": bad}, "judge-1")
 
 
-def test_R56_a_text_reward_is_refused_with_its_type() -> None:  # noqa: N802
+def test_R56_a_text_reward_is_refused_with_its_type() -> None:
     with pytest.raises(RecordError, match=r"got '1' \(str\)"):
         TransitionRecord(0, None, {"correct": "1"})  # type: ignore[dict-item]
 
@@ -532,7 +532,7 @@ def test_a_failure_is_one_of_three_peoples() -> None:
 # --- nothing changes afterwards -------------------------------------------------------------------------------------------------
 
 
-def test_R54_records_copy_what_they_are_given() -> None:  # noqa: N802
+def test_R54_records_copy_what_they_are_given() -> None:
     ids, logprobs, rewards, shown = [1, 2], [-0.1, -0.2], {"correct": 1.0}, [4, 5]
     nested = {"items": [{"name": "lamp"}]}
     parsed = ParsedAction(calls=[ToolCall("c", "search", nested)])

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from rosellm.roserlhf.environment.tools import tool as tool
     from rosellm.roserlhf.errors import *  # noqa: F403
     from rosellm.roserlhf.losses import *  # noqa: F403
+    from rosellm.roserlhf.trainer.evaluate import evaluate_run as evaluate_run
+    from rosellm.roserlhf.trainer.recipe import Recipe as Recipe
+    from rosellm.roserlhf.trainer.run import Run as Run
+    from rosellm.roserlhf.trainer.run import train as train
     from rosellm.roserlhf.trajectory import *  # noqa: F403
 
 __version__ = "0.1.0"
@@ -110,6 +114,12 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "Task",
     ),
     "environment.tools": ("tool",),
+    "trainer.evaluate": ("evaluate_run",),
+    "trainer.recipe": ("Recipe",),
+    "trainer.run": (
+        "Run",
+        "train",
+    ),
 }
 """Public names by the module that owns them."""
 

@@ -41,7 +41,7 @@ COMMANDS = {"train": "train", "eval": "evaluate", "report": "report"}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; the entry point of the console script."""
-    wait_passively()
+    prepare_process()
     if "" not in sys.path:
         sys.path.insert(0, "")  # an environment of one's own is found in the current folder, as with `python -m`
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -61,14 +61,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2 if isinstance(shown, (ConfigError, MissingExtraError)) else 1
 
 
-def wait_passively() -> None:
-    """Let idle threads of torch sleep unless the user chose otherwise; spinning starves the others on a shared machine.
+def prepare_process() -> None:
+    """Let idle threads of torch sleep, unless the user chose otherwise: spinning starves the others on a shared machine.
 
     It works only before torch is imported, so it is the first thing the command does. The package itself sets nothing: inside
     somebody else's program this is not ours to decide.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("KMP_BLOCKTIME", "0")  # the same for Intel's OpenMP, which some builds of torch use
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers' own bars would break the one live line
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -33,8 +33,9 @@ class Display:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task: TaskID | None = None
+        self._task: TaskID = self._line.add_task("loading", total=None, facts="")
         self._phase = ""
+        self._known: dict[str, Any] = {}
         self._printed_at = -PLAIN_EVERY
 
     def __enter__(self) -> Self:
@@ -46,17 +47,19 @@ class Display:
 
     def __call__(self, progress: Progress) -> None:
         """Show one moment of the run."""
-        if progress.phase == "failed":  # the error itself is the last line
+        if progress.phase in ("failed", "done"):  # what follows says it: the error, or the table
             return
         if progress.message:
             self.console.print(Text(progress.message))
         changed = progress.phase != self._phase
         self._phase = progress.phase
+        self._known = {} if changed else self._known
+        self._known |= {name: value for name, value in vars(progress).items() if value is not None}
+        progress = Progress(**self._known)  # a success measured some steps ago stays in sight until the next
         name = progress.phase.replace("_", " ")
         if self.console.is_terminal:
-            if self._task is None or changed:
-                if self._task is not None:
-                    self._line.remove_task(self._task)
+            if changed:
+                self._line.remove_task(self._task)
                 self._task = self._line.add_task(name, total=progress.steps, facts="")
             self._line.update(self._task, completed=progress.step, total=progress.steps, facts=facts(progress))
         elif changed or time.monotonic() - self._printed_at >= PLAIN_EVERY:
@@ -98,48 +101,36 @@ def _measured(moment: dict[str, Any], name: str) -> str:
     return share(value, *((None, None) if value is None else wilson_interval(value, count)))
 
 
-def run_table(summary: dict[str, Any]) -> Table:
-    """Lay out the summary of a run: success before and after with 95 % intervals, where the time went, peak memory, tokens."""
-    table = _table("", "before", "after")
+def show_run(console: Console, summary: dict[str, Any]) -> None:
+    """Show the summary of a run: success before and after with 95 % intervals, where the time went, peak memory, tokens."""
     before, after = summary["success_before"], summary["success_after"]
-    for name in ("sampled", "greedy"):
-        table.add_row(f"held-out success, {name}", _measured(before, name), _measured(after, name))
-    seconds = summary["seconds"]
+    table = _table(f"success on {after['n']:,} held-out tasks", "before", "after")
+    for name in ("greedy", "sampled"):
+        table.add_row(name, _measured(before, name), _measured(after, name))
+    console.print(table)
+    seconds, tokens = summary["seconds"], summary["tokens"]
     stages = ", ".join(f"{name.replace('_', ' ')} {duration(value)}" for name, value in seconds.items() if name != "total")
-    tokens = summary["tokens"]
-    table.add_section()
-    table.add_row("held-out tasks", str(before["n"]), str(after["n"]))
-    table.add_row("time", duration(seconds["total"]), stages)
-    table.add_row("peak memory", f"{summary['peak_rss_bytes'] / 2**20:,.0f} MiB", "")
-    excluded = ", ".join(f"{count:,} {reason}" for reason, count in tokens["excluded"].items()) or "none"
-    table.add_row("tokens", f"{tokens['sampled']:,} sampled", f"{tokens['trained']:,} trained; left out: {excluded}")
-    return table
+    console.print(f"time: {duration(seconds['total'])} ({stages}); peak memory {summary['peak_rss_bytes'] / 2**20:,.0f} MiB")
+    excluded = ", ".join(f"{count:,} left out ({reason.replace('_', ' ')})" for reason, count in tokens["excluded"].items())
+    console.print(f"tokens: {tokens['sampled']:,} sampled, {tokens['trained']:,} trained" + (f", {excluded}" if excluded else ""))
+
+
+def show_evaluation(console: Console, result: dict[str, Any]) -> None:
+    """Show an evaluation: success and pass@k with 95 % intervals, and how many groups would carry a signal."""
+    table = _table(f"{result['tasks']:,} held-out tasks", "share  [95 % interval]", "episodes")
+    for name in ("greedy", "sampled"):
+        row = result[name]
+        table.add_row(name, share(row["success"], row["low"], row["high"]), f"{row['n']:,}")
+    for k, row in result["pass_at_k"].items():
+        table.add_row(f"pass@{k}", share(row["value"], row["low"], row["high"]), "")
+    console.print(table)
+    groups = result["groups"]
+    others = ", ".join(f"{groups[name]:,} {name.replace('_', ' ')}" for name in ("all_pass", "all_fail", "unscored"))
+    console.print(f"groups of {result['samples']}: {groups['mixed']:,} of {groups['total']:,} would carry a signal ({others})")
 
 
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def evaluation_table(result: dict[str, Any]) -> Table:
-    """Lay out an evaluation: success and pass@k with 95 % intervals, and how many groups would carry a signal."""
-    table = _table("", "share  [95 % interval]", "of")
-    for name in ("greedy", "sampled"):
-        row = result[name]
-        table.add_row(
-            f"success, {name}",
-            share(row["success"], row["low"], row["high"]) if row["n"] else "none scored",
-            f"{row['n']:,} episodes",
-        )
-    for k, row in result["pass_at_k"].items():
-        table.add_row(f"pass@{k}", share(row["value"], row["low"], row["high"]), f"{result['tasks']:,} tasks")
-    groups = result["groups"]
-    table.add_row(
-        f"groups of {result['samples']} with a signal",
-        f"{groups['mixed'] / groups['total']:.3f}" if groups["total"] else "none scored",
-        f"{groups['total']:,} groups: {groups['mixed']:,} mixed, {groups['all_pass']:,} all pass, {groups['all_fail']:,} all fail, "
-        f"{groups['unscored']:,} unscored",
-    )
+        table.add_column(column)
     return table

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import Field
 from rich.console import Console
 
-from rosellm.roserlhf.cli.display import evaluation_table
+from rosellm.roserlhf.cli.display import show_evaluation
 from rosellm.roserlhf.cli.options import Flag, option_help, parse
 from rosellm.roserlhf.config import Config, build
 
@@ -37,5 +37,5 @@ def run(argv: Sequence[str]) -> int:
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{folder}: {options.tasks} held-out tasks, {options.samples} sampled episodes and a greedy one each")
-    console.print(evaluation_table(evaluate_run(folder, **options.model_dump())))
+    show_evaluation(console, evaluate_run(folder, **options.model_dump()))
     return 0

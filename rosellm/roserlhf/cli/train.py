@@ -15,13 +15,13 @@ from types import FrameType
 from rich.console import Console
 
 from rosellm.roserlhf import recipes
-from rosellm.roserlhf.cli.display import Display, run_table
+from rosellm.roserlhf.cli.display import Display, duration, show_run
 from rosellm.roserlhf.cli.options import Flag, Parsed, as_option, merged, option_help, parse
 from rosellm.roserlhf.config import dump_toml, load_toml
 from rosellm.roserlhf.environment.named import environment_class
 from rosellm.roserlhf.errors import ConfigError, RunFolderError
 from rosellm.roserlhf.report import write_report
-from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.trainer.config import ModelConfig, TrainConfig
 
 FLAGS = {
     "recipe": Flag("algorithm; its options are listed below [grpo]", "|".join(recipes.RECIPES)),
@@ -106,20 +106,35 @@ def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
         go_on = f"go on with: roserlhf train --resume {shlex.quote(str(out))}"
         console.print(f"stopped; {go_on}" if saved else "stopped before anything was saved")
         return 130
-    console.print(run_table(done.summary))
+    show_run(console, done.summary)
     console.print(f"report: {out / 'report.html'}")
     return 0
 
 
 def plan(config: TrainConfig, out: Path, *, resume: bool) -> str:
-    """Say in two sentences what a run is going to do."""
+    """Say in a few lines what a run is going to do and about how long it takes."""
     collect, verb = config.collect, "go on with" if resume else "train"
     warm = f"up to {config.warm_start.max_steps} steps of cloning demonstrations, then " if config.warm_start.max_steps else ""
+    seconds = None if resume else expected_seconds(config)
+    long = "how long it takes is shown after the first step" if seconds is None else f"about {duration(seconds)} on two idle cores"
     return (
         f"{verb} {config.environment} by {config.recipe}, seed {config.seed}, on {config.device}: {warm}{config.steps} steps of "
         f"{collect.tasks} tasks x {collect.group_size} episodes, success measured on {config.evaluate.tasks} held-out tasks before "
-        f"and after.\neverything goes to {out}; Ctrl-C finishes the step and saves."
+        f"and after; {long}.\neverything goes to {out}; Ctrl-C finishes the step and saves."
     )
+
+
+_CLONING_ROW_SECONDS, _TRAINING_EPISODE_SECONDS, _EVALUATED_EPISODE_SECONDS = 0.005, 0.0045, 0.003
+"""Of the default run, from its processor time on two x86-64 cores; only the announcement at the start depends on them."""
+
+
+def expected_seconds(config: TrainConfig) -> float | None:
+    """Estimate a run by counting what it plays and learns; None for a model, device or task whose costs were not measured."""
+    if (config.model, config.device, config.environment) != (ModelConfig(), "cpu", "shop"):
+        return None
+    cloning = config.warm_start.max_steps * config.warm_start.batch_size * _CLONING_ROW_SECONDS
+    training = config.steps * config.collect.tasks * config.collect.group_size * _TRAINING_EPISODE_SECONDS
+    return cloning + training + 4 * config.evaluate.tasks * _EVALUATED_EPISODE_SECONDS  # sampled and greedy, before and after
 
 
 @contextmanager

@@ -79,7 +79,7 @@ class LocalEngine:
     """
 
     def __init__(
-        self, model: LlamaForCausalLM, *, version: str, threads: int = 2, cache_rows: int = 1024, batch_rows: int = 64
+        self, model: LlamaForCausalLM, *, version: str, threads: int = 2, cache_rows: int = 1024, batch_rows: int = 256
     ) -> None:
         for name, count in (("threads", threads), ("cache_rows", cache_rows), ("batch_rows", batch_rows)):
             checks.number_in(count, name, 1, math.inf)
@@ -211,10 +211,8 @@ class LocalEngine:
     @torch.inference_mode()
     def _sample_batch(self, batch: list[_Sequence]) -> None:
         current = sorted(batch, key=lambda s: s.row.index)
-        fresh: list[Sequence[int]] = [s.request.prompt_ids[len(s.row.ids) :] for s in current]
-        starts = [len(s.row.ids) for s in current]
+        logits = self._prefill(current)
         while True:
-            logits = self._forward(current, fresh, starts)
             for sequence, token, logprob in zip(current, *_choose(logits, current), strict=True):
                 if sequence.stop_reason is None:
                     sequence.accept(token, logprob)
@@ -223,8 +221,21 @@ class LocalEngine:
                 return
             # neighbouring rows are read in place, others are copied out: finished rows stay until they are the majority
             current = active if 2 * len(active) <= len(current) else current
-            fresh = [s.sampled[-1:] for s in current]
             starts = [len(s.request.prompt_ids) + len(s.sampled) - 1 for s in current]
+            logits = self._forward(current, [s.sampled[-1:] for s in current], starts)
+
+    def _prefill(self, current: Sequence[_Sequence]) -> Tensor:
+        """Run what is new in each prompt, rows of similar length together: one long observation must not pad all the others."""
+        fresh = [s.request.prompt_ids[len(s.row.ids) :] for s in current]
+        buckets: dict[int, list[int]] = {}
+        for i, ids in enumerate(fresh):
+            buckets.setdefault(len(ids).bit_length(), []).append(i)
+        parts = [
+            self._forward([current[i] for i in members], [fresh[i] for i in members], [len(current[i].row.ids) for i in members])
+            for members in buckets.values()
+        ]
+        order = torch.tensor([i for members in buckets.values() for i in members], device=parts[0].device)
+        return torch.cat(parts)[order.argsort()]
 
     def _forward(self, active: Sequence[_Sequence], fresh: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
         device, end = self._model.device, self._positions - 1

@@ -23,12 +23,12 @@ Attribute: TypeAlias = "str | int | float | bool | None"
 
 
 def visible(value: str) -> str:
-    """Write characters that print nothing, or that reorder what follows, as their picture or code point.
+    """Write characters that print nothing, or that reorder what follows, as an arrow or their code point.
 
     Example:
         >>> from rosellm.roserlhf.report.markup import visible
         >>> visible("a\\x00b\\u202ec")
-        'a␀b⟨U+202E⟩c'
+        'a⟨U+0000⟩b⟨U+202E⟩c'
     """
     if value.isprintable():
         return value
@@ -36,10 +36,7 @@ def visible(value: str) -> str:
 
 
 def _picture(character: str) -> str:
-    code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"
+    return {"\n": "↵", "\t": "⇥"}.get(character, f"⟨U+{ord(character):04X}⟩")
 
 
 def text(value: object) -> Html:

@@ -19,6 +19,7 @@ from rosellm.roserlhf.errors import RunFolderError
 
 WORDS = frozenset({"phase", "version", "mode", "recipe", "status", "versions"})
 """Keys whose values are words; everything else in a row is a number, null, or a table or list of those."""
+LARGEST_STEP = 2**40
 LARGEST = 2**63
 """Counters and seeds stay below; a longer integer is not a measurement."""
 
@@ -142,14 +143,19 @@ class _Reader:
         if row is None:
             return None
         step = row.get("step")
-        if isinstance(step, bool) or not isinstance(step, int) or row.get("phase") not in ("warm_start", "train", "evaluate"):
-            self.problems.append(f"{place} must have a known phase and a whole step, got phase {row.get('phase')!r}, step {step!r}")
+        whole = isinstance(step, int) and not isinstance(step, bool) and 0 <= step <= LARGEST_STEP
+        if not whole or row.get("phase") not in ("warm_start", "train", "evaluate"):
+            self.problems.append(
+                f"{place} must have a known phase and a whole step, got {_shown(row.get('phase'))}, {_shown(step)}"
+            )
             return None
         self._note_words_for_numbers(place, row)
         return row
 
     def _note_words_for_numbers(self, place: str, row: Mapping[str, Any]) -> None:
-        self.problems.extend(f"{place}: {name} must be a number or null, got {value!r}" for name, value in _not_numbers(row, ""))
+        self.problems.extend(
+            f"{place}: {name} must be a number or null, got {_shown(value)}" for name, value in _not_numbers(row, "")
+        )
 
     def unique(self, rows: Sequence[Mapping[str, Any]], phase: str) -> tuple[Row, ...]:
         """Keep the last row of each step (and mode): a killed and resumed step is written again."""
@@ -161,6 +167,10 @@ class _Reader:
                     self.problems.append(f"metrics.jsonl has {phase} step {key[0]} more than once; the last line of it is shown")
                 kept[key] = Row(row)
         return tuple(kept[key] for key in sorted(kept))
+
+
+def _shown(value: object) -> str:
+    return f"{value!r:.80}"
 
 
 def _not_numbers(value: Mapping[str, Any], prefix: str) -> list[tuple[str, object]]:

@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+LARGEST = 1e300
+"""Beyond this a value stands at the end of its axis: differences of larger numbers overflow."""
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -42,10 +45,11 @@ def linear_axis(
         >>> linear_axis([0.1, 0.93], include=[0, 1]).ticks
         (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     """
-    known = [*values, *include]
+    known = [max(-LARGEST, min(LARGEST, value)) for value in (*values, *include)]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
-    if low == high:
-        pad = 0.5 if whole or low == 0 else abs(low) / 2
+    size = max(abs(low), abs(high))
+    if high - low <= max(1e-9 * size, 1 / LARGEST):
+        pad = size / 2 if size > 1 / LARGEST and not whole else 0.5
         low, high = low - pad, high + pad
     step = _round_step((high - low) / ticks)
     if whole:

@@ -50,9 +50,10 @@ def read_transcripts(run: Run) -> tuple[Sequence[Transcript], str]:
         return [], f"events.db could not be read: {error}"
     if not transcripts:
         return [], "events.db holds no rollout (yet)."
-    steps = " and ".join(dict.fromkeys(str(one.step) for one in transcripts))
+    steps = list(dict.fromkeys(str(one.step) for one in transcripts))
+    which = f"{phase} step{'s' if len(steps) > 1 else ''} {' and '.join(steps)}"
     words = "" if vocabulary else " tokenizer/tokenizer.json could not be read, so tokens are shown as #id."
-    return transcripts, f"{len(transcripts)} rollouts of {phase} steps {steps}. {NOTE}{words}"
+    return transcripts, f"{len(transcripts)} rollouts of {which}. {NOTE}{words}"
 
 
 def outcome_of(trajectory: Trajectory) -> Outcome:

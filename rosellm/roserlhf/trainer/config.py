@@ -61,9 +61,7 @@ class OptimizerConfig(Config):
     gradient_clip: float = Field(default=1.0, gt=0, description="bound of the global gradient norm")
     epochs: int = Field(default=1, ge=1, description="passes over one step's episodes")
     minibatches: int = Field(default=2, ge=1, description="optimizer updates per pass")
-    micro_batch_rows: int = Field(
-        default=256, ge=1, description="rows per forward pass; changes memory and speed, never the result"
-    )
+    micro_batch_rows: int = Field(default=32, ge=1, description="rows per forward pass; changes memory and speed, never the result")
 
 
 class EvaluateConfig(Config):
