@@ -1,1 +1,4 @@
-"""Batching: records and their credit → aligned rows → padded tensors. Masks come from what was recorded, never from ids or widths."""
+"""Batching: records and their credit → aligned rows → padded tensors.
+
+Masks come from what was recorded, never from ids or widths.
+"""

@@ -87,7 +87,9 @@ def group_rows(
     return rows
 
 
-def group_signal(trajectories: Sequence[Trajectory], rewards: Sequence[float | None], successes: Sequence[bool | None]) -> GroupSignal:
+def group_signal(
+    trajectories: Sequence[Trajectory], rewards: Sequence[float | None], successes: Sequence[bool | None]
+) -> GroupSignal:
     """Count the groups by what they can teach."""
     members: dict[str, list[int]] = {}
     for i, trajectory in enumerate(trajectories):

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, Trajectory
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import RecordError
+from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, Trajectory
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,9 @@ def parse_call(text: str, schemas: Mapping[str, Mapping[str, Any]]) -> ParsedAct
     if match is None:
         return ParseFailure("not a call of the form name(argument)", raw=text)
     name, inside = match.groups()
-    properties: Mapping[str, Mapping[str, Any]] = schemas[name]["properties"] if name in schemas else {"argument": {"type": "string"}}
+    properties: Mapping[str, Mapping[str, Any]] = (
+        schemas[name]["properties"] if name in schemas else {"argument": {"type": "string"}}
+    )
     parts = _split(inside, len(properties))
     if len(parts) != len(properties):
         return ParseFailure(f"{name} takes {len(properties)} argument(s), got {len(parts)}", name=name, raw=text)

@@ -1,7 +1,7 @@
 """A `transformers` tokenizer built in code from pieces of text, and the codec over it.
 
-Vocabulary: control markers, the given pieces (longest match first), then every printable ASCII character and the newline. It loads again
-with `AutoTokenizer.from_pretrained`, and its chat template writes the very ids that the codec writes.
+Vocabulary: control markers, the given pieces (longest match first), then every printable ASCII character and the newline. It loads
+again with `AutoTokenizer.from_pretrained`, and its chat template writes the very ids that the codec writes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from rosellm.roserlhf.errors import RangeError
 PAD, END, UNKNOWN = "<pad>", "<end>", "<unk>"
 ROLES = ("system", "user", "assistant", "tool")
 _CHARACTERS = string.printable[:95] + "\n"
-_TEMPLATE = "{% for m in messages %}{{ '<' + m['role'] + '>' + m['content'] + '<end>' }}{% endfor %}{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"
+_TEMPLATE = (
+    "{% for m in messages %}{{ '<' + m['role'] + '>' + m['content'] + '<end>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"
+)
 
 
 def build_tokenizer(pieces: Sequence[str]) -> PreTrainedTokenizerFast:
@@ -73,7 +76,9 @@ def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, 
         ids: list[int] = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
         if unknown in ids:
             odd = next(c for c in text if c not in _CHARACTERS)
-            raise checks.fail(RangeError, "text", "be covered by the vocabulary", repr(odd), fix="add it to the environment's vocabulary")
+            raise checks.fail(
+                RangeError, "text", "be covered by the vocabulary", repr(odd), fix="add it to the environment's vocabulary"
+            )
         return ids
 
     return ChatCodec(

@@ -24,7 +24,7 @@ class Codec(Protocol):
         ...
 
     def extend(self, context_ids: Sequence[int], new_messages: Sequence[Message]) -> Spans:
-        """Turn what follows a sampled reply into ids: the glue the template writes after it, the new messages, the generation prompt.
+        """Turn what follows a sampled reply into ids: glue of the template, the new messages, the generation prompt.
 
         Only the new messages are tokenised: the context is looked at (did the reply end with a stop id?), never re-encoded.
         """

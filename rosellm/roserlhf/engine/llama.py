@@ -1,7 +1,7 @@
 """One forward step of a Llama-architecture model over a preallocated attention cache: what makes sampling fast on a CPU.
 
-The weights are those of a `transformers` Llama model, fused once per publication (query, key and value in one matrix, gate and up in
-one). The arithmetic is the model's own; tests hold the two against each other to 1e-4 in log-probability.
+The weights are those of a `transformers` Llama model, fused once per publication (query, key and value in one matrix, gate and up
+in one). The arithmetic is the model's own; tests hold the two against each other to 1e-4 in log-probability.
 Shapes: B rows, Q new tokens a row, P cache positions, H heads, K key-value heads, D head dimension.
 """
 

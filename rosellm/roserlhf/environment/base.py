@@ -1,7 +1,7 @@
 """An environment from a class of one's own: mark methods as tools, say how a task is made, worded and scored.
 
-`ToolEnvironment` supplies the rest of the `Environment` protocol: it routes parsed calls to the tools, turns every mistake of the policy
-into an observation that says what was wrong, and lets the caller's `ToolRunner` stand between call and tool.
+`ToolEnvironment` supplies the rest of the `Environment` protocol: it routes parsed calls to the tools, turns every mistake of the
+policy into an observation that says what was wrong, and lets the caller's `ToolRunner` stand between call and tool.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Script = Generator[str, str, None]
 class ToolEnvironment(ABC):
     """Base class of environments whose actions are tool calls.
 
-    A subclass gives `make_task`, `prompt`, `score`, its `@tool` methods, and, to be learnt from scratch by the built-in small model,
-    `vocabulary` and `demonstrate`. A tool that ends the episode calls `self.finish()`.
+    A subclass gives `make_task`, `prompt`, `score`, its `@tool` methods, and, to be learnt from scratch by the built-in small
+    model, `vocabulary` and `demonstrate`. A tool that ends the episode calls `self.finish()`.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities()
@@ -66,7 +66,9 @@ class ToolEnvironment(ABC):
 
     def demonstrate(self, rng: random.Random, *, faulty: bool) -> Script:
         """Play the episode by script, with a mistake somewhere if `faulty`."""
-        raise NotImplementedError(f"{type(self).__name__} has no demonstrations; define demonstrate() or set warm_start.max_steps = 0")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no demonstrations; define demonstrate() or set warm_start.max_steps = 0"
+        )
 
     def state_key(self) -> Hashable | None:
         """Two visits with the same task and the same results so far are the same state."""
@@ -76,7 +78,7 @@ class ToolEnvironment(ABC):
         """End the episode after this action."""
         self.finished = True
 
-    def start(self, task: Task, seed: int) -> Observation:  # noqa: ARG002 - part of the protocol; such tasks have no chance in them
+    def start(self, task: Task, seed: int) -> Observation:
         """Begin an episode."""
         self.task, self.finished, self.results, self.mistakes = task, False, [], 0
         self.reset()
@@ -112,7 +114,7 @@ class DirectRunner:
     def __init__(self, tools: ToolSet) -> None:
         self._tools = tools
 
-    async def call(self, call: ToolCall, history: Sequence[ToolResult]) -> ToolResult:  # noqa: ARG002 - for runners that judge by it
+    async def call(self, call: ToolCall, history: Sequence[ToolResult]) -> ToolResult:
         """Execute one call; an unknown tool or a wrong argument is the policy's mistake and is answered in words."""
         known = self._tools.tools.get(call.name)
         if known is None:

@@ -1,5 +1,6 @@
-"""`shop`: "What do 3 lamps and 2 mugs cost?" Prices exist only behind a tool, sums behind another, and the answer is verified exactly.
+"""`shop`: "What do 3 lamps and 2 mugs cost?"
 
+Prices exist only behind a tool, sums behind another, and the answer is verified exactly.
 The shortest solution takes four actions: two searches, one calculation, one submission.
 """
 

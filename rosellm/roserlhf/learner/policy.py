@@ -13,7 +13,7 @@ from torch import Tensor
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.batching.tensors import Batch, by_length, pad
 from rosellm.roserlhf.learner.logprobs import policy_logprobs
-from rosellm.roserlhf.learner.step import StepReport, Stepper
+from rosellm.roserlhf.learner.step import Stepper, StepReport
 from rosellm.roserlhf.losses import Aggregation, step_denominator
 from rosellm.roserlhf.masked import Partial, partial
 from rosellm.roserlhf.metrics import merge
@@ -26,7 +26,13 @@ class Objective(Protocol):
     """A policy objective with its clip bounds and aggregation bound."""
 
     def __call__(
-        self, current_logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, action_mask: Tensor, *, denominator: Tensor | float
+        self,
+        current_logprobs: Tensor,
+        old_logprobs: Tensor,
+        advantages: Tensor,
+        action_mask: Tensor,
+        *,
+        denominator: Tensor | float,
     ) -> Any: ...
 
 

@@ -1,8 +1,8 @@
 """One optimizer step: `micro-batches → gradients, summed in order → clip → finite? → AdamW`.
 
-Micro-batches are differentiated by a few single-threaded workers at a time. Their gradients are added in the order of the micro-batches,
-and no loss knows how many there are (the denominator is the step's), so neither workers nor micro-batches change what is learnt: the
-number of workers not in a single bit, the cut into micro-batches only in rounding.
+Micro-batches are differentiated by a few single-threaded workers at a time. Their gradients are added in the order of the
+micro-batches, and no loss knows how many there are (the denominator is the step's), so neither workers nor micro-batches change
+what is learnt: the number of workers not in a single bit, the cut into micro-batches only in rounding.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Stepper(Generic[_B]):
         """Stop the workers."""
         self._workers.shutdown()
 
-    def step(self, batches: Sequence[_B], loss_of: Callable[[_B], tuple[Tensor, Mapping[str, Partial]]], *, learning_rate: float) -> StepReport:
+    def step(
+        self, batches: Sequence[_B], loss_of: Callable[[_B], tuple[Tensor, Mapping[str, Partial]]], *, learning_rate: float
+    ) -> StepReport:
         """Take one step, or refuse to if there is nothing to learn or the gradient is not finite.
 
         Args:

@@ -14,7 +14,15 @@ from rosellm.roserlhf.errors import CheckpointError, RangeError
 
 
 def build_llama(
-    *, vocabulary_size: int, layers: int, hidden_size: int, heads: int, key_value_heads: int, intermediate_size: int, context_window: int, seed: int
+    *,
+    vocabulary_size: int,
+    layers: int,
+    hidden_size: int,
+    heads: int,
+    key_value_heads: int,
+    intermediate_size: int,
+    context_window: int,
+    seed: int,
 ) -> LlamaForCausalLM:
     """Build a randomly initialised Llama-architecture model in float32, on the CPU, the same for the same seed.
 
@@ -23,7 +31,7 @@ def build_llama(
     Args:
         vocabulary_size: rows of the embedding.
         layers, hidden_size, heads, intermediate_size: the usual sizes; `hidden_size` is a multiple of `2 * heads`.
-        key_value_heads: heads of keys and values, each shared by `heads / key_value_heads` query heads (multi-query attention at 1).
+        key_value_heads: heads of keys and values, each shared by `heads / key_value_heads` query heads (1: multi-query).
         context_window: longest sequence, in tokens.
         seed: of the initial weights; the global random state is left as it was.
 

@@ -1,7 +1,7 @@
 """The one episode loop: `task → (ids → engine → ids → codec → action → environment → messages → codec → ids)* → Trajectory`.
 
-Tokens go in and come out as they are: what was sampled is appended to the context by id, observations are tokenised once, nothing is
-decoded and encoded again. Every way to end is recorded as what it is:
+Tokens go in and come out as they are: what was sampled is appended to the context by id, observations are tokenised once, nothing
+is decoded and encoded again. Every way to end is recorded as what it is:
 
 | end | recorded as |
 |---|---|

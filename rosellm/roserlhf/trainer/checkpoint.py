@@ -1,7 +1,9 @@
-"""Checkpoints that are whole or not there: `<step>/{model.safetensors, optimizer.safetensors, state.json}`, written aside and renamed.
+"""Checkpoints that are whole or not there, written aside and renamed.
 
-`state.json` is written last and holds the hashes of the other two; a folder that does not match it is skipped, with the reason, in favour
-of the one before. Weights that are not finite are never saved, and an old checkpoint goes only after a newer one is complete.
+Each is a folder `<step>/{model.safetensors, optimizer.safetensors, state.json}`.
+`state.json` is written last and holds the hashes of the other two; a folder that does not match it is skipped, with the reason, in
+favour of the one before. Weights that are not finite are never saved, and an old checkpoint goes only after a newer one is
+complete.
 """
 
 from __future__ import annotations

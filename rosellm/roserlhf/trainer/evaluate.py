@@ -83,8 +83,8 @@ def evaluate_run(
 
     Returns:
         `{"step", "tasks", "samples", "temperature", "sampled": {"n", "success", "low", "high"}, "greedy": {…},
-        "pass_at_k": {k: {"value", "low", "high"}}, "groups": {"total", "all_fail", "all_pass", "mixed", "unscored"}}`; the interval of
-        pass@k is normal over tasks.
+        "pass_at_k": {k: {"value", "low", "high"}}, "groups": {"total", "all_fail", "all_pass", "mixed", "unscored"}}`; the interval
+        of pass@k is normal over tasks.
 
     Raises:
         RunFolderError: no run there.

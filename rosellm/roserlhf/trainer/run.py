@@ -226,7 +226,9 @@ class _Loop:
                     session.log.append_trajectory(trajectory, step=step, phase=f"evaluate-{mode}")
                 session.record_metrics("evaluate", step, row)
             success = "unscored" if row["success"] is None else f"{row['success']:.3f}"
-            self._tell("evaluate", done + 1, steps=len(modes), message=f"step {step}: held-out success {mode} {success} ({row['n']})")
+            self._tell(
+                "evaluate", done + 1, steps=len(modes), message=f"step {step}: held-out success {mode} {success} ({row['n']})"
+            )
 
     def _report_step(self, step: int, values: dict[str, Any]) -> None:
         so_far = self._session.seconds_so_far()

@@ -1,7 +1,7 @@
 """One training step: `launch → collect → credit → update → publish → account`.
 
-The ledger moves every episode along launched → finished | failed → admitted → trained, or to rejected with its reason; at the end of the
-step the law must hold: sampled tokens = trained + excluded, and the event log holds exactly those tokens.
+The ledger moves every episode along launched → finished | failed → admitted → trained, or to rejected with its reason; at the end
+of the step the law must hold: sampled tokens = trained + excluded, and the event log holds exactly those tokens.
 """
 
 from __future__ import annotations
@@ -173,7 +173,10 @@ def _metrics(
         "zero_variance_share": signal.uniform / signal.total,
         "loss": -diagnostics["objective"] if "objective" in diagnostics else None,
         "gradient_norm": _mean([report.gradient_norm for report in update.steps]),
-        "updates": {"made": sum(r.skipped is None for r in update.steps), "skipped": [r.skipped for r in update.steps if r.skipped]},
+        "updates": {
+            "made": sum(r.skipped is None for r in update.steps),
+            "skipped": [r.skipped for r in update.steps if r.skipped],
+        },
         "learning_rate": learning_rate(recipe, step),
         **{name: diagnostics.get(name) for name in ("approximate_kl", "clip_fraction", "mean_ratio")},
         "diagnostics": diagnostics,
