@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks, losses
+from rosellm.roserlhf.masked import Partial
 
 DEVICE = torch.device(os.environ.get("ROSERLHF_TEST_DEVICE", "cpu"))
 LOW, HIGH = 0.2, 0.3
@@ -26,6 +27,30 @@ def tensor(data: Any, *, grad: bool = False, dtype: torch.dtype = torch.float64)
     if not torch.tensor(data).is_floating_point():
         return torch.tensor(data, device=DEVICE)
     return torch.tensor(data, device=DEVICE, dtype=dtype, requires_grad=grad)
+
+
+def logs(ratios: list[Any]) -> Tensor:
+    """Current log-probabilities whose ratio to 0 is exactly what is given: rounding is steered until `exp` hits it."""
+    wanted = tensor(ratios)
+    found = wanted.log()
+    for step in range(-4, 5):
+        moved = wanted.log() * (1 + step * 2.0**-52)
+        found = torch.where(moved.exp() == wanted, moved, found)
+    return found.requires_grad_()
+
+
+def gradient(loss: Tensor, at: Tensor) -> list[Any]:
+    return list(torch.autograd.grad(loss, at)[0].tolist())
+
+
+def counted(partial: Partial) -> tuple[float, float]:
+    return partial.sum.item(), partial.count.item()
+
+
+def close(seen: Any, wanted: Any) -> None:
+    torch.testing.assert_close(
+        torch.as_tensor(seen, dtype=torch.float64).cpu(), torch.tensor(wanted, dtype=torch.float64), rtol=1e-9, atol=1e-12
+    )
 
 
 @contextlib.contextmanager
