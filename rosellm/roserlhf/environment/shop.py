@@ -29,7 +29,16 @@ class Shop(ToolEnvironment):
     `cost` −1 for each tool call beyond the four that suffice. Only `correct` carries a weight.
     """
 
-    vocabulary: ClassVar[tuple[str, ...]] = ("What do ", " and ", " cost?", "search(", "calculator(", "submit(", *ITEMS, *_DIGIT_PAIRS)
+    vocabulary: ClassVar[tuple[str, ...]] = (
+        "What do ",
+        " and ",
+        " cost?",
+        "search(",
+        "calculator(",
+        "submit(",
+        *ITEMS,
+        *_DIGIT_PAIRS,
+    )
 
     @staticmethod
     def make_task(rng: random.Random) -> dict[str, Any]:
