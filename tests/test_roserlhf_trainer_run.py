@@ -19,7 +19,6 @@ from loop_worlds import Lookup, lines, outcome, tiny
 from safetensors.torch import load_file
 from torch import Tensor
 
-
 from rosellm.roserlhf.advantages import group_standardized_advantages
 from rosellm.roserlhf.batching.credit import total_reward
 from rosellm.roserlhf.engine.llama import LlamaStep
