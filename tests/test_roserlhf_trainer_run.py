@@ -132,7 +132,7 @@ def test_every_episode_was_sampled_by_the_policy_of_the_step_before(finished: Fi
 
 def test_demonstrations_and_evaluations_are_kept_but_are_not_trainable(finished: Finished) -> None:
     counts = Counter(stored.phase for stored in finished.records)
-    assert counts == {"demonstration": 24, "train": 4 * 3 * 4, "evaluate-sampled": 8 + 5 + 8, "evaluate-greedy": 8 + 5 + 8}
+    assert counts == {"demonstration": 16, "train": 4 * 3 * 4, "evaluate-sampled": 8 + 5 + 8, "evaluate-greedy": 8 + 5 + 8}
     for stored in finished.records:
         assert stored.trajectory.trainable == (stored.phase == "train")
 
@@ -234,8 +234,8 @@ def test_progress_tells_the_phases_in_order_with_their_numbers(finished: Finishe
     changes = [phase for before, phase in zip(["", *phases], phases, strict=False) if phase != before]
     assert changes == ["warm_start", "evaluate", "train", "evaluate", "train", "evaluate", "done"]
     warm = [p for p in finished.told if p.phase == "warm_start"]
-    assert [p.step for p in warm] == list(range(1, 25))
-    assert [p.step for p in warm if p.success is not None] == [8, 16, 24]
+    assert [p.step for p in warm] == list(range(1, 13))
+    assert [p.step for p in warm if p.success is not None] == [4, 8, 12]
     steps = [p for p in finished.told if p.phase == "train"]
     assert [(p.step, p.steps) for p in steps] == [(1, 4), (2, 4), (3, 4), (4, 4)]
     for p in steps:

@@ -156,6 +156,7 @@ class _Loop:
         load_weights(session.model, found.model)
         session.seconds.update(found.state["seconds"])
         session.log.supersede(found.step + 1)
+        prune(self._checkpoints, self._config.keep_checkpoints, newest=found.step)
         self._tell("resume", found.step, message=f"resumed from checkpoint {found.step}")
 
     def _policies(self) -> dict[str, str | None]:
