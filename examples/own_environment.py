@@ -1,8 +1,8 @@
 """An environment of one's own, in one class, and the run that learns it: `python examples/own_environment.py`, about a minute.
 
 To ring somebody up: look up the room of the person, look up the number of that room, dial it. Room and number are drawn for each
-task, so nothing can be learned by heart, only how to use the two tools. A transformer with random weights is shown scripted episodes,
-many of them wrong on purpose; from there on it learns by reinforcement alone.
+task, so nothing can be learned by heart, only how to use the two tools. A transformer with random weights is shown scripted
+episodes, many of them wrong on purpose; from there on it learns by reinforcement alone.
 """
 
 import argparse
