@@ -73,7 +73,8 @@ def parsed_actions(draw: st.DrawFn, count: int) -> ParsedAction:
     arguments = st.dictionaries(ANY_TEXT, JSON, max_size=2)
     calls = [ToolCall(name, draw(ANY_TEXT), draw(arguments), draw(spans)) for name in names]
     failures = [
-        ParseFailure("bad", draw(st.none() | ANY_TEXT), None, draw(ANY_TEXT), draw(spans)) for _ in range(draw(st.integers(0, 1)))
+        ParseFailure("bad", draw(st.none() | ANY_TEXT), None, draw(ANY_TEXT), draw(spans), draw(st.booleans()))
+        for _ in range(draw(st.integers(0, 1)))
     ]
     return ParsedAction(draw(ANY_TEXT), calls, failures)
 

@@ -133,9 +133,9 @@ class ToolEnvironment(ABC):
             RecordError: the payload holds anything but JSON values under string names.
             NonFiniteError: it holds NaN or an infinity, which JSON cannot say.
         """
-        content = [cls.__name__, cls.version, plain.mapping(payload, "payload", plain.json_value)]
+        content = plain.mapping(payload, "payload", plain.json_value)
         try:
-            text = json.dumps(content, sort_keys=True, allow_nan=False)
+            text = json.dumps([cls.__name__, cls.version, content], sort_keys=True, allow_nan=False)
         except ValueError as error:
             raise checks.fail(NonFiniteError, "payload", "hold finite numbers", plain.shown(payload)) from error
-        return Task(hashlib.sha256(text.encode()).hexdigest()[:24], payload)
+        return Task(hashlib.sha256(text.encode()).hexdigest()[:24], content)

@@ -28,7 +28,8 @@ class Task:
 
     def __post_init__(self) -> None:
         plain.name(self.task_id, "task_id")
-        object.__setattr__(self, "payload", plain.mapping(self.payload, "payload", plain.json_value))
+        if not isinstance(self.payload, plain.FrozenDict):  # which nobody can change
+            object.__setattr__(self, "payload", plain.mapping(self.payload, "payload", plain.json_value))
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,8 @@ def tool(function: _F | None = None, *, irreversible: bool = False) -> _F | Call
     """
 
     def mark(marked: _F) -> _F:
-        setattr(marked, _MARK, {"irreversible": irreversible})
+        # a static method is marked itself, whichever decorator comes first
+        setattr(getattr(marked, "__func__", marked), _MARK, {"irreversible": irreversible})
         return marked
 
     return mark if function is None else mark(function)
