@@ -70,7 +70,7 @@ class ToolEnvironment(ABC):
     def score(self) -> Mapping[str, float | None]:
         """Name and verify the rewards of the episode as it stands."""
 
-    def reset(self) -> None:  # noqa: B027 - many need none
+    def reset(self) -> None:
         """Prepare state of one's own for `self.task`; called by `start`."""
 
     def demonstrate(self, rng: random.Random, *, faulty: bool) -> Script:
@@ -122,7 +122,7 @@ class ToolEnvironment(ABC):
             self._trace = hashlib.blake2b(happened.encode(), digest_size=12).hexdigest()
         return result
 
-    def close(self) -> None:  # noqa: B027 - nothing is held
+    def close(self) -> None:
         """Release nothing."""
 
     @classmethod

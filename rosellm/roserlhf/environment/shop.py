@@ -17,6 +17,8 @@ ITEMS = (
     "lamps", "mugs", "chairs", "books", "pens", "bags", "cups", "hats", "keys", "maps",
     "nails", "pots", "rugs", "socks", "toys", "vases", "boots", "coats", "desks", "forks",
 )  # fmt: skip
+# Numbers are read two digits at a time, as large tokenizers read three: copying 1121 digit by digit invites 1111.
+_DIGIT_PAIRS = tuple(f"{pair:02d}" for pair in range(100))
 LARGEST_QUANTITY, LARGEST_PRICE, ITEMS_PER_TASK = 9, 99, 2
 
 
@@ -27,7 +29,16 @@ class Shop(ToolEnvironment):
     `cost` −1 for each tool call beyond the four that suffice. Only `correct` carries a weight.
     """
 
-    vocabulary: ClassVar[tuple[str, ...]] = ("What do ", " and ", " cost?", "search(", "calculator(", "submit(", *ITEMS)
+    vocabulary: ClassVar[tuple[str, ...]] = (
+        "What do ",
+        " and ",
+        " cost?",
+        "search(",
+        "calculator(",
+        "submit(",
+        *ITEMS,
+        *_DIGIT_PAIRS,
+    )
 
     @staticmethod
     def make_task(rng: random.Random) -> dict[str, Any]:
