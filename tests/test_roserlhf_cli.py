@@ -358,12 +358,14 @@ def test_eval_shows_success_pass_at_k_and_signal(monkeypatch: pytest.MonkeyPatch
             "sampled": {"n": 20, "success": 0.5, **half},
             "pass_at_k": {1: {"value": 0.5, **half}, 2: {"value": 0.6, **half}},
             "groups": {"total": 10, "all_fail": 4, "all_pass": 3, "mixed": 2, "unscored": 1},
+            "skipped": ["skipped: checkpoint 9 must be complete"],
         }
 
     replace(monkeypatch, "rosellm.roserlhf.trainer.evaluate", evaluate_run=evaluate_run)
     assert main(["eval", "runs/a", "--samples", "2", "--tasks", "10", "--temperature", "0.7"]) == 0
     assert asked == {"folder": Path("runs/a"), "samples": 2, "tasks": 10, "temperature": 0.7, "seed": 0}
     rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "skipped: checkpoint 9 must be complete" in rows
     assert "greedy none scored 0" in rows
     assert "sampled 0.500 [0.250, 0.750] 20" in rows
     assert "pass@2 0.600 [0.250, 0.750]" in rows

@@ -133,7 +133,7 @@ def test_seconds_are_added_up_over_processes(tmp_path: Path) -> None:
     summary = train(tiny(), out=tmp_path / "run", resume=True).summary
     assert summary is not None
     both = time.perf_counter() - started
-    assert 0.3 * both < summary["seconds"]["total"] < both
+    assert 0.1 * both < summary["seconds"]["total"] < both
     assert summary["seconds"]["warm_start"] < between
 
 

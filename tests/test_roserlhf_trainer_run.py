@@ -23,7 +23,7 @@ from rosellm.roserlhf.advantages import group_standardized_advantages
 from rosellm.roserlhf.batching.credit import total_reward
 from rosellm.roserlhf.engine.llama import LlamaStep
 from rosellm.roserlhf.environment.tasks import split_of, tasks
-from rosellm.roserlhf.errors import ConfigError, GroupError, RangeError, RoseError
+from rosellm.roserlhf.errors import ConfigError, GroupError, RangeError, RoseError, ShapeError
 from rosellm.roserlhf.models.causal import load_weights, weights_hash
 from rosellm.roserlhf.store.events import EventLog, StoredTrajectory
 from rosellm.roserlhf.store.ledger import Ledger
@@ -311,6 +311,16 @@ def test_R69_an_advantage_that_is_no_number_stops_the_run_and_names_the_step(tmp
     assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 
 
+def test_R55_a_credit_of_the_wrong_length_stops_the_run_before_any_update(tmp_path: Path) -> None:
+    def credit(rewards: Tensor) -> Tensor:
+        return group_standardized_advantages(rewards)[:1]
+
+    with pytest.raises(ShapeError, match=r"step 1: .*4"):
+        train(dataclasses.replace(tiny(warm_start={"max_steps": 0}), credit=credit), out=tmp_path / "run")
+    with EventLog.read(tmp_path / "run" / "events.db") as log:
+        assert [policy.version for policy in log.policies()] == ["v0"]
+
+
 def test_R69_a_gradient_that_is_not_finite_is_skipped_logged_and_balanced(tmp_path: Path) -> None:
     recipe, told, seen = tiny(steps=3, evaluate={"every": 0}), list[Progress](), [0]
 
@@ -435,6 +445,8 @@ def test_it_runs_inside_a_running_event_loop_and_leaves_no_thread(tmp_path: Path
 
 def test_R71_memory_does_not_grow_with_the_steps(tmp_path: Path) -> None:
     seen: dict[int, tuple[int, int]] = {}
+    pages: dict[int, int] = {}
+    statm = Path("/proc/self/statm")
 
     def measure(progress: Progress) -> None:
         if progress.phase == "train" and progress.step in (30, 120):
@@ -442,9 +454,11 @@ def test_R71_memory_does_not_grow_with_the_steps(tmp_path: Path) -> None:
             alive = gc.get_objects()
             tensors, records = (sum(issubclass(type(o), kind) for o in alive) for kind in (Tensor, Trajectory))
             seen[progress.step] = (tensors, records)
+            pages[progress.step] = int(statm.read_text().split()[1]) if statm.exists() else 1
 
     options = {"warm_start": {"max_steps": 0}, "evaluate": {"tasks": 1, "every": 0}, "checkpoint_every": 100}
     small = {"tasks": 1, "group_size": 2, "max_turns": 1, "max_turn_tokens": 3}
     train(tiny(steps=120, **options, collect=small, optimizer={"minibatches": 1}), out=tmp_path / "run", on_progress=measure)
     assert seen[120][0] <= seen[30][0] + 5
     assert seen[120][1] <= seen[30][1] + 2
+    assert pages[120] <= 1.05 * pages[30]

@@ -37,5 +37,8 @@ def run(argv: Sequence[str]) -> int:
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{folder}: {options.tasks} held-out tasks, {options.samples} sampled episodes and a greedy one each")
-    show_evaluation(console, evaluate_run(folder, **options.model_dump()))
+    result = evaluate_run(folder, **options.model_dump())
+    for reason in result["skipped"]:
+        console.print(reason)
+    show_evaluation(console, result)
     return 0
