@@ -22,7 +22,3 @@ def test_the_code_on_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
     names: dict[str, object] = {"__name__": "page"}
     for block in blocks_of(page):
         exec(compile(block, str(page), "exec"), names)  # noqa: S102 - the pages are ours
-
-
-def test_the_readme_shows_the_whole_example() -> None:
-    assert (ROOT / "examples" / "doors.py").read_text(encoding="utf-8") in blocks_of(ROOT / "README.md")

@@ -19,6 +19,15 @@ ITEMS = (
 )  # fmt: skip
 # Numbers are read two digits at a time, as large tokenizers read three: copying 1121 digit by digit invites 1111.
 _DIGIT_PAIRS = tuple(f"{pair:02d}" for pair in range(100))
+FAULTS = (
+    "search skipped",
+    "wrong item",
+    "prices exchanged",
+    "counts exchanged",
+    "term forgotten",
+    "not calculated",
+    "wrong number submitted",
+)
 LARGEST_QUANTITY, LARGEST_PRICE, ITEMS_PER_TASK = 9, 99, 2
 
 
@@ -91,23 +100,33 @@ class Shop(ToolEnvironment):
         }
 
     def demonstrate(self, rng: random.Random, *, faulty: bool) -> Script:
-        """Search, search, calculate, submit; a faulty one goes wrong in one of six ways."""
-        fault = rng.choice(("skip", "guess", "item", "count", "no sum", "answer")) if faulty else ""
-        wanted = [(count, item) for count, item in self.task.payload["wanted"]]
-        place, prices = rng.randrange(len(wanted)), []
-        for i, (_, item) in enumerate(wanted):
-            if fault == "skip" and i == place:
-                prices.append(str(rng.randint(1, LARGEST_PRICE)))
+        """Search, search, calculate, submit; a faulty one mixes something up, in one of seven ways.
+
+        Every fault is a slip that a clerk could make with the numbers at hand (a price taken over from the other item, counts
+        exchanged, a term forgotten), so that a policy that cloned them errs at decisions, not in noise over all numbers.
+        """
+        fault = rng.choice(FAULTS) if faulty else ""
+        place = rng.randrange(ITEMS_PER_TASK)
+        counts, items = zip(*self.task.payload["wanted"], strict=True)
+        prices: list[str | None] = []
+        for i, item in enumerate(items):
+            if fault == "search skipped" and i == place:
+                prices.append(None)
                 continue
-            asked = rng.choice([other for other in ITEMS if other != item]) if fault == "item" and i == place else item
-            found = yield f"search({asked})"
-            prices.append(str(rng.randint(1, LARGEST_PRICE)) if not found.isdigit() or (fault == "guess" and i == place) else found)
-        counts = [rng.randint(1, LARGEST_QUANTITY) if fault == "count" and i == place else n for i, (n, _) in enumerate(wanted)]
-        total = str(sum(count * int(price) for count, price in zip(counts, prices, strict=True)))
-        if fault == "no sum":
-            total = str(rng.randint(2, LARGEST_QUANTITY * LARGEST_PRICE * ITEMS_PER_TASK))
-        else:
-            total = yield "calculator(" + "+".join(f"{n}*{p}" for n, p in zip(counts, prices, strict=True)) + ")"
-        if fault == "answer":
-            total = str(rng.randint(2, LARGEST_QUANTITY * LARGEST_PRICE * ITEMS_PER_TASK))
+            other = rng.choice([sold for sold in ITEMS if sold not in items])
+            found = yield f"search({other if fault == 'wrong item' and i == place else item})"
+            prices.append(found if found.isdigit() else None)
+        known = next((price for price in prices if price is not None), "1")
+        used = [known if price is None else price for price in prices]
+        if fault == "prices exchanged":
+            used.reverse()
+        if fault == "counts exchanged":
+            counts = counts[::-1]
+        terms = [f"{count}*{price}" for count, price in zip(counts, used, strict=True)]
+        if fault == "term forgotten":
+            del terms[place]
+        total = used[place]
+        if fault != "not calculated":
+            calculated = yield f"calculator({'+'.join(terms)})"
+            total = used[place] if fault == "wrong number submitted" else calculated
         yield f"submit({total})"

@@ -13,7 +13,7 @@ from rosellm.roserlhf.errors import ConfigError
 class ModelConfig(Config):
     """The small causal transformer (Llama architecture) that is built when no model is handed in."""
 
-    layers: int = Field(default=3, ge=1, description="transformer blocks")
+    layers: int = Field(default=2, ge=1, description="transformer blocks")
     hidden_size: int = Field(default=128, ge=8, description="width; a multiple of twice the heads")
     heads: int = Field(default=4, ge=1, description="attention heads")
     key_value_heads: int = Field(default=1, ge=1, description="heads of keys and values; divides heads")
@@ -31,34 +31,35 @@ class ModelConfig(Config):
 class WarmStartConfig(Config):
     """Cloning of scripted demonstrations, many of them faulty on purpose, until sampling succeeds sometimes."""
 
-    demonstrations: int = Field(default=600, ge=1, description="scripted episodes on training tasks")
+    demonstrations: int = Field(default=3000, ge=1, description="scripted episodes on training tasks")
     fault_rate: float = Field(default=0.55, ge=0, le=1, description="share of demonstrations that are made wrong on purpose")
     batch_size: int = Field(default=64, ge=1, description="demonstrations per optimizer step")
-    learning_rate: float = Field(default=1e-3, gt=0, description="AdamW learning rate")
-    max_steps: int = Field(default=300, ge=0, description="upper bound of optimizer steps; 0 skips the warm start")
+    learning_rate: float = Field(default=2e-3, gt=0, description="AdamW learning rate, after the first 20 steps")
+    max_steps: int = Field(default=320, ge=0, description="upper bound of optimizer steps; 0 skips the warm start")
     stop_at_success: float = Field(default=0.4, ge=0, le=1, description="stop when sampled success on training tasks passes this")
-    check_every: int = Field(default=25, ge=1, description="optimizer steps between two such checks")
+    check_every: int = Field(default=80, ge=1, description="optimizer steps between two such checks")
     check_tasks: int = Field(default=256, ge=1, description="training tasks sampled at each check")
 
 
 class CollectConfig(Config):
     """How episodes are sampled."""
 
-    tasks: int = Field(default=64, ge=1, description="tasks per step")
+    tasks: int = Field(default=40, ge=1, description="tasks per step")
     group_size: int = Field(default=8, ge=2, description="episodes per task; one alone has nothing to be compared with")
     temperature: float = Field(default=1.0, gt=0, description="sampling temperature of training episodes")
     max_turns: int = Field(default=6, ge=1, description="actions per episode before it is truncated")
-    max_turn_tokens: int = Field(default=24, ge=1, description="tokens per action")
+    max_turn_tokens: int = Field(default=16, ge=1, description="tokens per action")
     context_window: int = Field(default=128, ge=8, description="prompt, observations and actions together")
 
 
 class OptimizerConfig(Config):
     """AdamW with a linear decay."""
 
-    learning_rate: float = Field(default=7e-4, gt=0, description="at the first step")
+    learning_rate: float = Field(default=1.2e-3, gt=0, description="at the first step")
+    warmup_steps: int = Field(default=5, ge=1, description="training steps of linear rise to learning_rate")
     final_fraction: float = Field(default=0.1, ge=0, le=1, description="learning rate at the last step, as a share of the first")
     weight_decay: float = Field(default=0.0, ge=0, description="decoupled weight decay")
-    gradient_clip: float = Field(default=1.0, gt=0, description="bound of the global gradient norm")
+    gradient_clip: float = Field(default=0.5, gt=0, description="bound of the global gradient norm")
     epochs: int = Field(default=1, ge=1, description="passes over one step's episodes")
     minibatches: int = Field(default=2, ge=1, description="optimizer updates per pass")
     micro_batch_rows: int = Field(default=32, ge=1, description="rows per forward pass; changes memory and speed, never the result")

@@ -33,10 +33,14 @@ REFUSED = "update refused"
 
 
 def learning_rate(recipe: Recipe, step: int) -> float:
-    """Linear decay from `learning_rate` at the first step to its `final_fraction` at the last."""
+    """Learning rate of a step: a linear rise over `warmup_steps`, times a linear decay to `final_fraction` at the last step.
+
+    The rise matters because AdamW's first updates are full-sized whatever the gradient is worth.
+    """
     options, steps = recipe.config.optimizer, recipe.config.steps
+    rise = min(1.0, step / options.warmup_steps) if options.warmup_steps else 1.0
     done = (step - 1) / max(1, steps - 1)
-    return options.learning_rate * (1 - (1 - options.final_fraction) * done)
+    return options.learning_rate * rise * (1 - (1 - options.final_fraction) * done)
 
 
 def train_step(session: Session, recipe: Recipe, stepper: Stepper[Batch], step: int) -> dict[str, Any]:

@@ -27,6 +27,9 @@ from rosellm.roserlhf.trainer.success import common_cause, success_row
 from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import Trajectory
 
+RISE = 20
+"""Cloning steps over which the learning rate rises to its configured value."""
+
 
 async def demonstrate(world: World, episode: Planned, *, fault_rate: float) -> Trajectory:
     """Play one scripted episode through the episode loop; its record has certainty for log-probabilities and is not trainable."""
@@ -82,7 +85,7 @@ def warm_start(
     check_tasks = list(islice(world.tasks("train", "warm-start-check"), options.check_tasks))
     for step in range(done + 1, options.max_steps + 1):
         order = random.Random(f"{world.config.seed}/cloning/{step}").sample(range(len(rows)), min(options.batch_size, len(rows)))
-        loss = clone(stepper, [rows[i] for i in order], world)
+        loss = clone(stepper, [rows[i] for i in order], world, step)
         success, finished = None, step == options.max_steps
         if step % options.check_every == 0 or finished:
             session.publish(f"clone-{step}", step=0, parent=None, keep=False)
@@ -105,12 +108,11 @@ def warm_start(
     return True
 
 
-def clone(stepper: Stepper[Batch], rows: list[Row], world: World) -> float:
-    """One cloning step at the configured learning rate; returns its loss."""
+def clone(stepper: Stepper[Batch], rows: list[Row], world: World, step: int) -> float:
+    """One cloning step, counted from 1, at the configured learning rate after a linear rise; returns its loss."""
     config = world.config
-    report = clone_step(
-        stepper, rows, micro_batch_rows=config.optimizer.micro_batch_rows, learning_rate=config.warm_start.learning_rate
-    )
+    rate = config.warm_start.learning_rate * min(1.0, step / RISE)
+    report = clone_step(stepper, rows, micro_batch_rows=config.optimizer.micro_batch_rows, learning_rate=rate)
     if report.skipped is not None:
         raise checks.fail(
             NonFiniteError, "cloning step", "lower a finite loss", report.skipped, fix="lower warm_start.learning_rate"

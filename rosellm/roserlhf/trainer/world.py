@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -28,8 +30,13 @@ if TYPE_CHECKING:
 
 
 def path_of(environment: type[ToolEnvironment]) -> str:
-    """Name an environment class as a configuration does: by its built-in name, or by its import path `module:Class`."""
-    path = f"{environment.__module__}:{environment.__qualname__}"
+    """Name an environment class as a configuration does: by its built-in name, or by its import path `module:Class`.
+
+    A class of the script that runs now is named after the script's file, by which another process can import it.
+    """
+    module = environment.__module__
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    path = f"{Path(script).stem if script and module == '__main__' else module}:{environment.__qualname__}"
     return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
 
 
