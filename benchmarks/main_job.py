@@ -1,9 +1,11 @@
-"""The main job, measured: `roserlhf train` on `shop`, three seeds, and a control that spends the same optimizer steps on cloning alone.
+"""The main job, measured: `roserlhf train` on `shop`, three seeds, each with a control.
+
+The control spends the same number of optimizer steps on cloning alone.
 
 Run: `python benchmarks/main_job.py [--seeds 0 1 2] [--skip-control] [--folder DIR] [--json FILE]`
 
-Every number is read from the files that the runs leave behind. Success is measured on held-out tasks that never decide anything; seconds
-are wall-clock seconds of the whole run, warm start and evaluation included; memory is the process's high-water mark.
+Every number is read from the files that the runs leave behind. Success is measured on held-out tasks that never decide anything;
+seconds are wall-clock seconds of the whole run, warm start and evaluation included; memory is the process's high-water mark.
 """
 
 from __future__ import annotations
