@@ -208,9 +208,10 @@ def test_metrics_are_the_logs_and_hold_plain_numbers(finished: Finished) -> None
     assert first["updates"] == {"made": 2, "skipped": []}
 
 
-def test_the_learning_rate_decays_linearly(finished: Finished) -> None:
-    # 0.01 at step 1, a tenth of it at step 4: 0.01 * (1 - 0.9 * k / 3)
-    assert [line["learning_rate"] for line in finished.train_lines()] == pytest.approx([0.01, 0.007, 0.004, 0.001])
+def test_the_learning_rate_rises_and_decays_linearly(finished: Finished) -> None:
+    # 0.01 decaying to a tenth at step 4, 0.01 * (1 - 0.9 * k / 3), times the rise over five steps, 1/5, 2/5, 3/5, 4/5
+    expected = [0.01 * 0.2, 0.007 * 0.4, 0.004 * 0.6, 0.001 * 0.8]
+    assert [line["learning_rate"] for line in finished.train_lines()] == pytest.approx(expected)
 
 
 def test_the_summary_holds_what_was_promised(finished: Finished) -> None:
