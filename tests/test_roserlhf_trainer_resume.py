@@ -234,6 +234,16 @@ def test_another_recipe_is_refused_and_the_difference_named(tmp_path: Path) -> N
         train(tiny(recipe="reinforce", optimizer={"minibatches": 1}), out=tmp_path / "run", resume=True)
 
 
+def test_a_run_file_that_leaves_a_default_out_is_the_same_run(tmp_path: Path) -> None:
+    # as one written by a version that did not have the option yet
+    train(tiny(), out=tmp_path / "run", should_stop=stop_at(1))
+    file = tmp_path / "run" / "run.toml"
+    text = file.read_text()
+    file.write_text("\n".join(line for line in text.splitlines() if not line.startswith("keep_checkpoints")))
+    assert file.read_text() != text
+    train(tiny(), out=tmp_path / "run", resume=True)
+
+
 class Elsewhere(Lookup):
     """Another environment."""
 

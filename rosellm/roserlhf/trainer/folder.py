@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from rosellm.roserlhf.config import dump_toml, load_toml
+from rosellm.roserlhf.config import build, dump_toml, load_toml
 from rosellm.roserlhf.errors import CheckpointError, RunFolderError, StoreError
 from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.trainer.checkpoint import checkpoint_steps
@@ -53,7 +53,10 @@ def check_folder(folder: Path, config: TrainConfig) -> None:
     path = folder / RUN
     if not path.is_file():
         raise RunFolderError(f"out must hold a run to resume, got {folder} without {RUN}")
-    different = _difference(config.model_dump(exclude_none=True), load_toml(path))
+    options = load_toml(path)
+    if options.get("recipe") == config.recipe:  # else the options are of another kind
+        options = build(type(config), options).model_dump()
+    different = _difference(config.model_dump(), options)
     if different:
         raise RunFolderError(f"recipe must be the one the run was started with, got {different} {path} says")
     if not (folder / LOG).is_file() and checkpoint_steps(folder / CHECKPOINTS):
@@ -94,7 +97,7 @@ def _clear_errors(folder: Path) -> Iterator[None]:
 
 def _difference(given: Mapping[str, Any], saved: Mapping[str, Any], prefix: str = "") -> str | None:
     """Say in words where two nested mappings first differ."""
-    for name in [*given, *(name for name in saved if name not in given)]:
+    for name in given:
         one, other = given.get(name), saved.get(name)
         if isinstance(one, Mapping) and isinstance(other, Mapping):
             below = _difference(one, other, f"{prefix}{name}.")
