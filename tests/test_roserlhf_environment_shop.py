@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rosellm.roserlhf.codec.hf import build_tokenizer, chat_codec
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.environment.runner import DirectRunner
-from rosellm.roserlhf.environment.shop import ITEMS, LARGEST_PRICE, LARGEST_QUANTITY, Shop
+from rosellm.roserlhf.environment.shop import FAULTS, ITEMS, LARGEST_PRICE, LARGEST_QUANTITY, Shop
 from rosellm.roserlhf.trajectory import ParsedAction, ParseFailure
 
 PROPERTY = settings(derandomize=True, max_examples=60, deadline=None)
@@ -161,9 +161,6 @@ def test_any_reply_is_answered(text: str) -> None:
         assert CODEC.text(CODEC.reply(answer)) == answer + "<end>"  # and the answer can be shown
 
 
-FAULTS = ("skip", "guess", "item", "count", "no sum", "answer")
-
-
 class Choosing(random.Random):
     """Chooses the fault it is told to, and is a random stream otherwise."""
 
@@ -181,29 +178,41 @@ def faulty(fault: str, seed: int) -> tuple[Shop, list[str]]:
     return shop, by_script(shop, Choosing(seed, fault), faulty=True)
 
 
-def test_each_kind_of_fault_goes_wrong_in_its_own_way() -> None:
+def slips(n: int, m: int, p: str, q: str) -> dict[str, set[str]]:
+    """For n of one item at price p and m of another at q: what each fault may ask the calculator."""
+    return {
+        "search skipped": {f"{n}*{p}+{m}*{p}", f"{n}*{q}+{m}*{q}"},  # the price that is known stands for both
+        "wrong item": {f"{n}*{p}+{m}*{p}", f"{n}*{q}+{m}*{q}"},
+        "prices exchanged": {f"{n}*{q}+{m}*{p}"},
+        "counts exchanged": {f"{m}*{p}+{n}*{q}"},
+        "term forgotten": {f"{n}*{p}", f"{m}*{q}"},
+        "not calculated": set(),
+        "wrong number submitted": {f"{n}*{p}+{m}*{q}"},
+    }
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_kind_of_fault_goes_wrong_in_its_own_way(fault: str) -> None:
     for seed in range(40):
-        for fault in FAULTS:
-            shop, said = faulty(fault, seed)
-            items = [item for _, item in shop.task.payload["wanted"]]
-            searched = [line for line in said if line.startswith("search(")]
-            summed = [line for line in said if line.startswith("calculator(")]
-            honest = "+".join(f"{n}*{shop.task.payload['prices'][item]}" for n, item in shop.task.payload["wanted"])
-            assert len(summed) == (0 if fault == "no sum" else 1)
-            assert len(searched) == (1 if fault == "skip" else 2)
-            if fault == "item":
-                assert sum(line == f"search({item})" for line, item in zip(searched, items, strict=True)) == 1
-            elif fault != "skip":
-                assert searched == [f"search({item})" for item in items]
-            if fault == "answer":
-                assert summed == [f"calculator({honest})"]
-            assert said[-1].startswith("submit(")
-            assert (shop.finished, shop.mistakes) == (True, 0)
+        shop, said = faulty(fault, seed)
+        (n, first), (m, second) = shop.task.payload["wanted"]
+        p, q = str(shop.task.payload["prices"][first]), str(shop.task.payload["prices"][second])
+        searched = [line for line in said if line.startswith("search(")]
+        right = [f"search({first})", f"search({second})"]
+        kept = sum(line in right for line in searched)
+        assert (len(searched), kept) == {"search skipped": (1, 1), "wrong item": (2, 1)}.get(fault, (2, 2))
+        asked = {line.removeprefix("calculator(").removesuffix(")") for line in said if line.startswith("calculator(")}
+        assert asked <= slips(n, m, p, q)[fault]
+        assert len(asked) == (fault != "not calculated")
+        if fault in ("not calculated", "wrong number submitted"):
+            assert said[-1] in (f"submit({p})", f"submit({q})")
+        assert len(said) == len(searched) + len(asked) + 1
+        assert (shop.finished, shop.mistakes) == (True, 0)
 
 
 def test_a_faulty_demonstration_is_right_by_luck_only() -> None:
     right = Counter({fault: sum(faulty(fault, seed)[0].score()["correct"] == 1.0 for seed in range(40)) for fault in FAULTS})
-    assert all(count <= 10 for count in right.values()), right  # a wrong quantity is the right one in 1 of 9 draws
+    assert all(count <= 10 for count in right.values()), right  # equal counts exchanged are right: 1 in 9
 
 
 def test_faults_are_drawn_from_all_kinds() -> None:
