@@ -29,7 +29,7 @@ lint: install
 	$(BIN)/ruff check -q
 	$(BIN)/ruff format -q --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo | tail -n 1
+	$(BIN)/lint-imports --no-logo
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

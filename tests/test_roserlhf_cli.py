@@ -201,14 +201,14 @@ def test_every_field_of_every_recipe_is_listed_in_its_help(capsys: pytest.Captur
 
 
 def test_train_runs_the_recipe_and_shows_before_and_after(calls: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "--seed", "2", "--collect.tasks", "4"]) == 0
+    options = ["--collect.tasks", "4", "--steps", "9", "--warm-start.max-steps", "7"]
+    assert main(["train", "--seed", "2", *options]) == 0
     (call,) = calls
     assert (call["config"].recipe, call["config"].seed, call["config"].collect.tasks) == ("grpo", 2, 4)
     assert (call["out"], call["resume"]) == (Path("runs/shop-grpo-2"), False)
     out = capsys.readouterr().out
     assert (
-        "train shop by grpo, seed 2, on cpu: up to 300 steps of cloning demonstrations, then 90 steps of 4 tasks x 8 episodes"
-        in out
+        "train shop by grpo, seed 2, on cpu: up to 7 steps of cloning demonstrations, then 9 steps of 4 tasks x 8 episodes" in out
     )
     assert "warm start 1/2  success 0.250  1 min 5 s left\n" in out  # a plain line: a test has no terminal
     assert "train 1/2  success 0.500  reward 0.400  KL 0.0100  1,234 tokens/s\n" in out

@@ -19,8 +19,6 @@ from rosellm.roserlhf.masked import Partial
 from rosellm.roserlhf.metrics import merge
 
 _B = TypeVar("_B")
-BETAS = (0.9, 0.95)
-"""AdamW's averages: runs of a few hundred steps cannot wait for the thousand-step average of the usual 0.999."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Stepper(Generic[_B]):
     ) -> None:
         self.model = model
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(self.parameters, lr=learning_rate, betas=BETAS, weight_decay=weight_decay)
+        self.optimizer = torch.optim.AdamW(self.parameters, lr=learning_rate, weight_decay=weight_decay)
         self._clip = gradient_clip
         self._workers = ThreadPoolExecutor(workers, "learner", initializer=torch.set_num_threads, initargs=(1,))
 

@@ -35,7 +35,7 @@ class WarmStartConfig(Config):
     fault_rate: float = Field(default=0.55, ge=0, le=1, description="share of demonstrations that are made wrong on purpose")
     batch_size: int = Field(default=64, ge=1, description="demonstrations per optimizer step")
     learning_rate: float = Field(default=2e-3, gt=0, description="AdamW learning rate, after the first 20 steps")
-    max_steps: int = Field(default=320, ge=0, description="upper bound of optimizer steps; 0 skips the warm start")
+    max_steps: int = Field(default=400, ge=0, description="upper bound of optimizer steps; 0 skips the warm start")
     stop_at_success: float = Field(default=0.4, ge=0, le=1, description="stop when sampled success on training tasks passes this")
     check_every: int = Field(default=80, ge=1, description="optimizer steps between two such checks")
     check_tasks: int = Field(default=256, ge=1, description="training tasks sampled at each check")
@@ -55,7 +55,7 @@ class CollectConfig(Config):
 class OptimizerConfig(Config):
     """AdamW with a linear decay."""
 
-    learning_rate: float = Field(default=1.2e-3, gt=0, description="at the first step")
+    learning_rate: float = Field(default=1.5e-3, gt=0, description="at the first step")
     warmup_steps: int = Field(default=5, ge=1, description="training steps of linear rise to learning_rate")
     final_fraction: float = Field(default=0.1, ge=0, le=1, description="learning rate at the last step, as a share of the first")
     weight_decay: float = Field(default=0.0, ge=0, description="decoupled weight decay")
@@ -79,7 +79,7 @@ class TrainConfig(Config):
     recipe: str = Field(description="algorithm: a composition of credit, objective and aggregation")
     environment: str = Field(default="shop", description="a built-in name or an import path `module:Class`")
     seed: int = Field(default=0, ge=0, description="every random stream is derived from it")
-    steps: int = Field(default=90, ge=0, description="training steps after the warm start")
+    steps: int = Field(default=120, ge=0, description="training steps after the warm start")
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="where the model lives: cpu, cuda or cuda:N")
     drop_uniform_groups: bool = Field(
         default=True, description="exclude groups whose rewards are all equal (they carry no gradient)"
