@@ -89,7 +89,7 @@ TINY: dict[str, Any] = {
         "check_tasks": 4,
     },
     "collect": {"tasks": 3, "group_size": 4, "max_turns": 3, "max_turn_tokens": 6, "context_window": 96},
-    "optimizer": {"learning_rate": 0.01, "micro_batch_rows": 5},
+    "optimizer": {"learning_rate": 0.01, "warmup_steps": 2, "micro_batch_rows": 5},
     "evaluate": {"tasks": 8, "every": 2, "during_tasks": 5},
 }
 

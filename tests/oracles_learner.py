@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rosellm.roserlhf.batching.rows import Row
 
-BETAS, EPSILON = (0.9, 0.999), 1e-8
+BETAS, EPSILON = (0.9, 0.95), 1e-8
 
 
 class PlainAdamW:

@@ -69,7 +69,7 @@ class World:
         facts = Facts(
             environment_version=f"{kind.__name__}-{kind.version}",
             hashes={"tokenizer": codec.tokenizer_hash},
-            reward_names=tuple(kind.reward_weights),
+            reward_names=tuple(dict.fromkeys([*kind.reward_weights, kind.success_component])),
         )
         return cls(config, name, kind, tokenizer, codec, limits, facts)
 
