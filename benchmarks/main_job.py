@@ -42,8 +42,8 @@ def run(out: Path, seed: int, *options: str) -> dict[str, Any]:
 def optimizer_steps(out: Path) -> int:
     """Optimizer steps that a run made: cloning steps and policy updates."""
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    cloning = max((row["cloning_step"] for row in rows if row["phase"] == "warm_start"), default=0)
-    return int(cloning) + sum(row["updates"]["made"] for row in rows if row["phase"] == "train")
+    cloning = max((row["step"] for row in rows if row["phase"] == "warm_start"), default=0)
+    return int(cloning) + int(sum(row["updates"]["made"] for row in rows if row["phase"] == "train"))
 
 
 def measure(seed: int, folder: Path, *, control: bool) -> dict[str, float]:

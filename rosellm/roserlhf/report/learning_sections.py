@@ -75,7 +75,7 @@ def _reward_components(train: Sequence[Row]) -> Html:
 
 def _spread(train: Sequence[Row]) -> Html:
     lines = [
-        series(train, "reward std", "c0", "reward", "std"),
+        series(train, "reward std inside groups", "c0", "reward", "std"),
         series(train, "share of groups with zero variance", "c1", "zero_variance_share"),
     ]
     return LineChart("Reward spread", STEP, "reward std; share (0 to 1)", steps_of(train), lines, note=SPREAD_NOTE).figure()

@@ -17,7 +17,7 @@ from typing import Any
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import RunFolderError
 
-WORDS = frozenset({"phase", "version", "mode", "recipe", "status", "versions"})
+WORDS = frozenset({"phase", "version", "mode", "recipe", "status", "versions", "environment", "skipped"})
 """Keys whose values are words; everything else in a row is a number, null, or a table or list of those."""
 LARGEST_STEP = 2**40
 LARGEST = 2**63

@@ -105,6 +105,7 @@ class Session:
 
 
 def _json_line(phase: str, step: int, values: Mapping[str, Any]) -> str:
+    """One strict JSON line; a phase with steps of its own, as the warm start has inside step 0, gives them in `values`."""
     return json.dumps({"phase": phase, "step": step, **_strict(values)}, ensure_ascii=True, allow_nan=False) + "\n"
 
 

@@ -174,6 +174,8 @@ def _metrics(
     scored = [reward for reward in rewards if reward is not None]
     lengths = [t.sampled_tokens for t in trajectories]
     diagnostics = means(update.partials)
+    clamped = update.partials.get("log_ratio_clamped_fraction")
+    saturated = None if clamped is None else int(clamped.sum)
     excluded: Counter[str] = Counter()
     for row in rows:
         excluded.update(row.excluded)
@@ -182,7 +184,7 @@ def _metrics(
         "version": version,
         "rollouts": len(trajectories),
         "success": _mean([float(s) for s in successes if s is not None]),
-        "reward": {"total": _mean(scored), "std": _std(scored), **_components(trajectories)},
+        "reward": {"total": _mean(scored), "std": _group_std(trajectories, rewards), **_components(trajectories)},
         "groups": {name: getattr(signal, name) for name in ("total", "all_fail", "all_pass", "mixed", "unscored")},
         "zero_variance_share": signal.uniform / signal.total,
         "loss": -diagnostics["objective"] if "objective" in diagnostics else None,
@@ -191,6 +193,7 @@ def _metrics(
             "made": sum(r.skipped is None for r in update.steps),
             "skipped": [r.skipped for r in update.steps if r.skipped],
         },
+        "saturated_tokens": saturated,
         "learning_rate": learning_rate(recipe, step),
         **{name: diagnostics.get(name) for name in ("approximate_kl", "clip_fraction", "mean_ratio")},
         "diagnostics": diagnostics,
@@ -209,11 +212,13 @@ def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def _std(values: Sequence[float]) -> float | None:
-    """Population standard deviation; exactly 0 for equal values, which rounding would hide."""
-    if not values:
-        return None
-    return float(np.std(values)) if min(values) < max(values) else 0.0
+def _group_std(trajectories: Sequence[Trajectory], rewards: Sequence[float | None]) -> float | None:
+    """Mean over groups of the population standard deviation of their scored rewards; exactly 0 for equal ones."""
+    groups: dict[str | None, list[float]] = {}
+    for trajectory, reward in zip(trajectories, rewards, strict=True):
+        if reward is not None:
+            groups.setdefault(trajectory.group_id, []).append(reward)
+    return _mean([float(np.std(g)) if min(g) < max(g) else 0.0 for g in groups.values() if len(g) > 1])
 
 
 def _components(trajectories: Sequence[Trajectory]) -> dict[str, float | None]:

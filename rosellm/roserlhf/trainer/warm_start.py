@@ -81,7 +81,7 @@ def warm_start(
     if not rows:
         got = f"none of {len(episodes)}, most often: {common_cause(episodes)}"
         raise checks.fail(GroupError, "demonstrations", "hold one that could be played", got)
-    checked = {m.values["cloning_step"] for m in session.log.metrics("warm_start")}
+    checked = {m.values["step"] for m in session.log.metrics("warm_start")}
     check_tasks = list(islice(world.tasks("train", "warm-start-check"), options.check_tasks))
     for step in range(done + 1, options.max_steps + 1):
         order = random.Random(f"{world.config.seed}/cloning/{step}").sample(range(len(rows)), min(options.batch_size, len(rows)))
@@ -94,9 +94,7 @@ def warm_start(
             success = measured["success"]
             finished = finished or (success is not None and success >= options.stop_at_success)
             if step not in checked:  # else a process died between this row and its checkpoint
-                session.record_metrics(
-                    "warm_start", 0, {"cloning_step": step, "loss": loss, "success": success, "n": measured["n"]}
-                )
+                session.record_metrics("warm_start", 0, {"step": step, "loss": loss, "success": success, "n": measured["n"]})
         session.tell(Progress(phase="warm_start", step=step, steps=options.max_steps, success=success))
         if finished or step % options.check_every == 0:
             save(step, finished)
