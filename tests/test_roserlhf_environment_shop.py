@@ -199,8 +199,9 @@ def test_each_kind_of_fault_goes_wrong_in_its_own_way(fault: str) -> None:
         p, q = str(shop.task.payload["prices"][first]), str(shop.task.payload["prices"][second])
         searched = [line for line in said if line.startswith("search(")]
         right = [f"search({first})", f"search({second})"]
-        kept = sum(line in right for line in searched)
-        assert (len(searched), kept) == {"search skipped": (1, 1), "wrong item": (2, 1)}.get(fault, (2, 2))
+        kept = [line for line in searched if line in right]
+        assert (len(searched), len(kept)) == {"search skipped": (1, 1), "wrong item": (2, 1)}.get(fault, (2, 2))
+        assert kept == [line for line in right if line in searched]  # in the order of the question
         asked = {line.removeprefix("calculator(").removesuffix(")") for line in said if line.startswith("calculator(")}
         assert asked <= slips(n, m, p, q)[fault]
         assert len(asked) == (fault != "not calculated")
@@ -212,7 +213,7 @@ def test_each_kind_of_fault_goes_wrong_in_its_own_way(fault: str) -> None:
 
 def test_a_faulty_demonstration_is_right_by_luck_only() -> None:
     right = Counter({fault: sum(faulty(fault, seed)[0].score()["correct"] == 1.0 for seed in range(40)) for fault in FAULTS})
-    assert all(count <= 10 for count in right.values()), right  # equal counts exchanged are right: 1 in 9
+    assert all(count <= 10 for count in right.values()), right  # equal prices or counts exchanged change nothing
 
 
 def test_faults_are_drawn_from_all_kinds() -> None:
