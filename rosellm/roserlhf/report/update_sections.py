@@ -17,7 +17,8 @@ from rosellm.roserlhf.report.settings import leaves
 LOSS_LEAD = (
     "A loss near 0 is normal, and so is a negative one: advantages are centred within their group and the ratio is 1 before the "
     "first update, so the value is 0 by construction while its gradient is not. The loss is therefore no measure of progress. Look "
-    "at the reward mean, the std of rewards inside groups, the share of groups with zero variance and the gradient norm: where that share is 1 and "
+    "at the reward mean, the reward std inside groups, the share of groups with zero variance and the gradient norm: "
+    "where that share is 1 and "
     "the gradient norm 0, there truly was nothing to learn from."
 )
 RATIO_LEAD = (
