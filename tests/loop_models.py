@@ -26,14 +26,18 @@ SIZES: dict[str, Any] = {
 }
 
 
-def tiny_model(*, sharpness: float = 20.0, **sizes: Any) -> LlamaForCausalLM:
-    """Build a tiny model; its initial weights are scaled up so that its distributions are far from uniform."""
+def tiny_model(*, sharpness: float = 20.0, dtype: torch.dtype = torch.float32, **sizes: Any) -> LlamaForCausalLM:
+    """Build a tiny model; its initial weights are scaled up so that its distributions are far from uniform.
+
+    Tests that follow AdamW over several updates use float64: where the true gradient is 0, it turns rounding into full-sized steps.
+    """
     model = build_llama(**{**SIZES, **sizes})
     model.eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 2:
                 parameter.mul_(sharpness / 4)
+    torch.nn.Module.to(model, dtype)
     return model
 
 

@@ -11,14 +11,15 @@ from torch import Tensor, nn
 
 from rosellm.roserlhf.batching.rows import Row
 
-BETAS, EPSILON = (0.9, 0.95), 1e-8
+EPSILON = 1e-8
 
 
 class PlainAdamW:
     """AdamW (Loshchilov and Hutter 2019, algorithm 2) after clipping the global norm."""
 
-    def __init__(self, model: nn.Module, *, weight_decay: float, gradient_clip: float) -> None:
+    def __init__(self, model: nn.Module, *, betas: tuple[float, float], weight_decay: float, gradient_clip: float) -> None:
         self.model, self.decay, self.clip, self.time = copy.deepcopy(model), weight_decay, gradient_clip, 0
+        self.betas = betas
         self.first = [torch.zeros_like(p) for p in self.model.parameters()]
         self.second = [torch.zeros_like(p) for p in self.model.parameters()]
 
@@ -29,9 +30,9 @@ class PlainAdamW:
         with torch.no_grad():
             for p, g, m, v in zip(self.model.parameters(), gradients, self.first, self.second, strict=True):
                 clipped = g * min(1.0, self.clip / (norm + 1e-6))
-                m.copy_(BETAS[0] * m + (1 - BETAS[0]) * clipped)
-                v.copy_(BETAS[1] * v + (1 - BETAS[1]) * clipped**2)
-                step = (m / (1 - BETAS[0] ** self.time)) / ((v / (1 - BETAS[1] ** self.time)).sqrt() + EPSILON)
+                m.copy_(self.betas[0] * m + (1 - self.betas[0]) * clipped)
+                v.copy_(self.betas[1] * v + (1 - self.betas[1]) * clipped**2)
+                step = (m / (1 - self.betas[0] ** self.time)) / ((v / (1 - self.betas[1] ** self.time)).sqrt() + EPSILON)
                 p.copy_(p * (1 - learning_rate * self.decay) - learning_rate * step)
         return norm
 
@@ -50,7 +51,7 @@ def clipped_loss(model: nn.Module, rows: Sequence[Row], *, clip_low: float, clip
         for logprob, old, live in zip(row_logprobs(model, row, temperature), row.behaviour_logprobs, row.loss_mask, strict=True):
             if live:
                 assert row.advantage is not None
-                ratio = torch.exp(logprob - old)
+                ratio = torch.exp(logprob - float(torch.tensor(old)))  # behaviour log-probabilities are float32 in a batch
                 terms.append(torch.minimum(ratio * row.advantage, ratio.clamp(1 - clip_low, 1 + clip_high) * row.advantage))
     return -sum(terms[1:], terms[0]) / len(terms)
 
