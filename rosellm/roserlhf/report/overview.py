@@ -19,7 +19,7 @@ def header(run: Run) -> Html:
     status = (summary.word("status") or f"status {units.NOT_RECORDED}") if summary else "no summary: running or interrupted"
     words = [
         f"seed {seed or units.NOT_RECORDED}",
-        f"{len(run.warm_start):,} warm-start steps" if run.warm_start else "no warm-start step recorded",
+        f"warm start to step {run.warm_start[-1].step:,}" if run.warm_start else "no warm-start step recorded",
         f"{len(run.train):,} training steps" if run.train else "no training step recorded",
     ]
     chip = tag("span", status, class_="chip pass" if run.finished else "chip notice")
