@@ -200,6 +200,13 @@ def test_every_field_of_every_recipe_is_listed_in_its_help(capsys: pytest.Captur
             assert about.description, f"{name}.{key} has no description"
 
 
+def test_help_is_wrapped_to_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for columns in (80, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert main(["train", "--help"]) == 0
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= columns
+
+
 def test_train_runs_the_recipe_and_shows_before_and_after(calls: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--collect.tasks", "4", "--steps", "9", "--warm-start.max-steps", "7"]
     assert main(["train", "--seed", "2", *options]) == 0
@@ -353,7 +360,7 @@ def test_eval_shows_success_pass_at_k_and_signal(monkeypatch: pytest.MonkeyPatch
         half = {"low": 0.25, "high": 0.75}
         return {
             "tasks": 10,
-            "samples": 2,
+            "samples": options["samples"],
             "greedy": {"n": 0, "success": None, "low": None, "high": None},
             "sampled": {"n": 20, "success": 0.5, **half},
             "pass_at_k": {1: {"value": 0.5, **half}, 2: {"value": 0.6, **half}},
@@ -370,6 +377,8 @@ def test_eval_shows_success_pass_at_k_and_signal(monkeypatch: pytest.MonkeyPatch
     assert "sampled 0.500 [0.250, 0.750] 20" in rows
     assert "pass@2 0.600 [0.250, 0.750]" in rows
     assert "groups of 2: 2 of 10 would carry a signal (3 all pass, 4 all fail, 1 unscored)" in rows
+    assert main(["eval", "runs/a", "--samples", "1"]) == 0
+    assert "groups of" not in capsys.readouterr().out  # one episode is no group
 
 
 def test_report_of_a_folder_without_a_run_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,7 +108,11 @@ def test_environments_are_found_by_name_or_path() -> None:
         ("", "environment must be one of shop or an import path module:Class, got ''"),
         (":Shop", "environment must be one of shop or an import path module:Class, got ':Shop'; did you mean shop?"),
         ("rosellm:", "environment must be one of shop or an import path module:Class, got 'rosellm:'"),
-        ("nowhere:Shop", "environment must be importable, got 'nowhere:Shop': ModuleNotFoundError: No module named 'nowhere'"),
+        (
+            "nowhere:Shop",
+            "environment must be importable, got 'nowhere:Shop': ModuleNotFoundError: No module named 'nowhere'; "
+            "call from the folder that holds it, or name that folder in PYTHONPATH",
+        ),
         (
             "rosellm.roserlhf.environment.shop:Shopp",
             "environment must be importable, got 'rosellm.roserlhf.environment.shop:Shopp': "

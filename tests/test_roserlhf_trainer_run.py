@@ -406,6 +406,7 @@ class OneTask(Lookup):
     [
         ({"environment": "shopp"}, None, ConfigError, "did you mean shop"),
         ({"environment": "loop_worlds:Lokup"}, None, ConfigError, "environment must be importable"),
+        ({"device": "cuda:99"}, None, ConfigError, "device must be usable, got 'cuda:99': "),
         ({}, NoDemonstrations, ConfigError, "define demonstrate"),
         ({}, OneTask, RangeError, "environment must draw held_out tasks"),
     ],

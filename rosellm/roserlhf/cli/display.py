@@ -124,6 +124,8 @@ def show_evaluation(console: Console, result: dict[str, Any]) -> None:
     for k, row in result["pass_at_k"].items():
         table.add_row(f"pass@{k}", share(row["value"], row["low"], row["high"]), "")
     console.print(table)
+    if result["samples"] < 2:  # one episode is no group
+        return
     groups = result["groups"]
     others = ", ".join(f"{groups[name]:,} {name.replace('_', ' ')}" for name in ("all_pass", "all_fail", "unscored"))
     console.print(f"groups of {result['samples']}: {groups['mixed']:,} of {groups['total']:,} would carry a signal ({others})")

@@ -5,6 +5,8 @@ Values are read as TOML reads them, text without quotes, so the shell and a run 
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +16,9 @@ from pydantic.fields import FieldInfo
 
 from rosellm.roserlhf.config import Config, fields_of, is_section, section_of, unknown_key
 from rosellm.roserlhf.errors import ConfigError
+
+_DESCRIPTION_AT = 41
+"""Column at which the descriptions of the help begin; they are wrapped to the terminal from there."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ def _section_help(kind: type[Config], prefix: str, hidden: Sequence[str] = ()) -
         if is_section(about):
             section = section_of(about)
             summary = (section.__doc__ or name).strip().splitlines()[0]
-            sections += ["", f"{prefix}{name}: {summary}", *_section_help(section, f"{prefix}{name}.")]
+            sections += ["", *_wrapped(f"{prefix}{name}: {summary}"), *_section_help(section, f"{prefix}{name}.")]
         else:
             plain.append(_line(as_option(prefix + name), _metavar(about), about.description or "", _default(about)))
     return plain + sections
@@ -140,7 +145,14 @@ def _section_help(kind: type[Config], prefix: str, hidden: Sequence[str] = ()) -
 
 def _line(option: str, metavar: str, description: str, default: str) -> str:
     left = f"  {option} {metavar}".rstrip()
-    return f"{left:<40} {description}{default}"
+    margin = " " * _DESCRIPTION_AT
+    right = _wrapped(description + default, _DESCRIPTION_AT)
+    return "\n".join([f"{left:<{_DESCRIPTION_AT - 1}} {right[0]}", *(margin + line for line in right[1:])]) if right else left
+
+
+def _wrapped(text: str, indent: int = 0) -> list[str]:
+    width = max(30, shutil.get_terminal_size().columns - indent)
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _metavar(about: FieldInfo) -> str:

@@ -30,7 +30,11 @@ def environment_class(name: str) -> type[ToolEnvironment]:
     try:
         found = getattr(importlib.import_module(module_name), class_name)
     except Exception as error:  # importing runs code of the user's, which may raise anything
-        raise checks.fail(ConfigError, "environment", "be importable", f"{name!r}: {type(error).__name__}: {error}") from error
+        elsewhere = isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]
+        fix = "call from the folder that holds it, or name that folder in PYTHONPATH" if elsewhere else None
+        raise checks.fail(
+            ConfigError, "environment", "be importable", f"{name!r}: {type(error).__name__}: {error}", fix=fix
+        ) from error
     if not (isinstance(found, type) and issubclass(found, ToolEnvironment)):
         raise checks.fail(ConfigError, "environment", "be a subclass of ToolEnvironment", repr(name))
     if inspect.isabstract(found):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.chat import ChatCodec
 from rosellm.roserlhf.codec.hf import build_tokenizer, chat_codec
 from rosellm.roserlhf.engine.protocol import Engine
@@ -19,6 +20,7 @@ from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.environment.named import BUILT_IN, environment_class
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.environment.tasks import Split, distinct, tasks
+from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.models.causal import build_llama
 from rosellm.roserlhf.rollout.collect import Planned, collect, plan
 from rosellm.roserlhf.rollout.episode import Facts, Limits
@@ -74,7 +76,11 @@ class World:
         return cls(config, name, kind, tokenizer, codec, limits, facts)
 
     def new_model(self) -> LlamaForCausalLM:
-        """Build the model with its initial weights, in evaluation mode (it has no dropout), on the configured device."""
+        """Build the model with its initial weights, in evaluation mode (it has no dropout), on the configured device.
+
+        Raises:
+            ConfigError: the device cannot be used.
+        """
         sizes = self.config.model
         model = build_llama(
             vocabulary_size=len(self.tokenizer),
@@ -87,7 +93,11 @@ class World:
             seed=self.config.seed,
         )
         model.eval()
-        return torch.nn.Module.to(model, torch.device(self.config.device))
+        try:
+            return torch.nn.Module.to(model, torch.device(self.config.device))
+        except (RuntimeError, AssertionError) as error:  # a torch that was built without CUDA raises the second
+            why = str(error).partition("\n")[0]
+            raise checks.fail(ConfigError, "device", "be usable", f"{self.config.device!r}: {why}") from error
 
     def tasks(self, split: Split, purpose: str, step: int = 0) -> Iterator[Task]:
         """Draw tasks without end; the order depends on seed, purpose and step alone."""
