@@ -56,7 +56,7 @@ def check_folder(folder: Path, config: TrainConfig) -> None:
     options = load_toml(path)
     if options.get("recipe") == config.recipe:  # else the options are of another kind
         options = build(type(config), options).model_dump()
-    different = _difference(config.model_dump(), options)
+    different = difference(config.model_dump(), options)
     if different:
         raise RunFolderError(f"recipe must be the one the run was started with, got {different} {path} says")
     if not (folder / LOG).is_file() and checkpoint_steps(folder / CHECKPOINTS):
@@ -95,12 +95,12 @@ def _clear_errors(folder: Path) -> Iterator[None]:
         raise RunFolderError(f"out must be a folder that can be written, got {folder}: {error}") from error
 
 
-def _difference(given: Mapping[str, Any], saved: Mapping[str, Any], prefix: str = "") -> str | None:
+def difference(given: Mapping[str, Any], saved: Mapping[str, Any], prefix: str = "") -> str | None:
     """Say in words where two nested mappings first differ."""
     for name in given:
         one, other = given.get(name), saved.get(name)
         if isinstance(one, Mapping) and isinstance(other, Mapping):
-            below = _difference(one, other, f"{prefix}{name}.")
+            below = difference(one, other, f"{prefix}{name}.")
             if below:
                 return below
         elif one != other:

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from rosellm.roserlhf.batching.tensors import Batch
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.environment.base import ToolEnvironment
-from rosellm.roserlhf.errors import CheckpointError, RoseError
+from rosellm.roserlhf.errors import CheckpointError, RoseError, RunFolderError
 from rosellm.roserlhf.learner.step import Stepper
 from rosellm.roserlhf.models.causal import export_model, load_weights, weights, weights_hash
 from rosellm.roserlhf.report.page import write_report
@@ -36,7 +36,18 @@ from rosellm.roserlhf.trainer.checkpoint import (
     prune,
     save_checkpoint,
 )
-from rosellm.roserlhf.trainer.folder import CHECKPOINTS, LOG, REPORT, SUMMARY, check_folder, equip, make_folder, write_whole
+from rosellm.roserlhf.trainer.folder import (
+    CHECKPOINTS,
+    LOG,
+    REPORT,
+    RUN,
+    SUMMARY,
+    check_folder,
+    difference,
+    equip,
+    make_folder,
+    write_whole,
+)
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
 from rosellm.roserlhf.trainer.recipe import Recipe
 from rosellm.roserlhf.trainer.session import Session
@@ -150,6 +161,9 @@ class _Loop:
 
     def _restore(self, found: Checkpoint) -> None:
         session = self._session
+        different = difference(self._config.model_dump(), found.state["config"])
+        if different:
+            raise RunFolderError(f"{RUN} must be as the run was started, got {different} checkpoint {found.step} says")
         recorded = self._policies().get(f"v{found.step}")
         if recorded != weights_hash(found.model) and not (found.step == 0 and recorded is None):  # v0 is entered after checkpoint 0
             raise CheckpointError(f"checkpoint {found.step} must hold weights that the event log beside it knows, got others")
@@ -219,6 +233,7 @@ class _Loop:
             "seconds": self._session.seconds_so_far(),
             "cloning_steps": cloning_steps,
             "warm_start_finished": warm_start_finished,
+            "config": self._config.model_dump(),
         }
         self._session.log.flush()
         checkpoint = Checkpoint(step, weights(self._session.model), optimizer_tensors(stepper.optimizer), state)
