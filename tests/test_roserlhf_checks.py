@@ -82,6 +82,46 @@ def test_numbers() -> None:
         checks.one_of("c", "x", ("a", "b"))
 
 
+def test_a_tensor_that_torch_could_not_compute_with_is_refused_by_name() -> None:
+    ones = torch.ones(2, 3)
+    with pytest.raises(DtypeError, match=r"x must be a dense tensor, got torch.sparse_coo of torch.float32"):
+        checks.tensor(ones.to_sparse(), "x")
+    with pytest.raises(DtypeError, match=r"x must be a floating-point tensor, got torch.float8_e4m3fn"):
+        checks.floating(ones.to(torch.float8_e4m3fn), "x")
+
+
+def test_an_integer_beyond_every_float_is_out_of_range() -> None:
+    for huge in (10**400, -(10**400)):
+        with pytest.raises(RangeError, match=r"x must be in \[-inf, inf\), got -?1000"):
+            checks.number_in(huge, "x", -math.inf, math.inf)
+    checks.number_in(math.inf, "x", 0.0, math.inf)
+
+
+@pytest.mark.parametrize("wrong", [1, 0.0, None, "False", torch.tensor(True)])
+def test_a_flag_is_true_or_false(wrong: object) -> None:
+    checks.flag(False, "x")
+    with pytest.raises(DtypeError, match="x must be True or False, got "):
+        checks.flag(wrong, "x")
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "ab", {}, torch.tensor(1.0)])
+def test_several_values_are_no_single_one(wrong: object) -> None:
+    assert checks.items((1, 2), "x") == [1, 2]
+    with pytest.raises(DtypeError, match="x must be a sequence of tensors, got "):
+        checks.items(wrong, "x")
+
+
+@pytest.mark.parametrize("wrong", [torch.ones(2), ["a"], None, True])
+def test_a_reading_is_compared_by_type_first(wrong: object) -> None:
+    with pytest.raises(RangeError, match="x must be one of 'a', 1, got "):
+        checks.one_of(wrong, "x", ("a", 1))
+
+
+def test_the_flag_of_a_meta_tensor_is_never_read() -> None:
+    checks.finite(torch.ones(3, device="meta"), "x")
+    checks.raise_deferred()
+
+
 def test_an_empty_mask_keeps_its_words() -> None:
     checks.selects_something(torch.tensor([False, True]), "m")
     with pytest.raises(MaskError, match="m must select at least one position, got an empty mask; do this"):

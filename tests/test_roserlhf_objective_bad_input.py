@@ -13,6 +13,7 @@ from cases_objective import DEVICE, OBJECTIVES, Batch, raises, tensor
 from rosellm.roserlhf.checks import without_value_checks
 from rosellm.roserlhf.errors import DtypeError, MaskError, NonFiniteError, RangeError, ShapeError
 from rosellm.roserlhf.losses import (
+    aggregate,
     clipped_policy_loss,
     direct_double_sided_mask,
     gather_token_logprobs,
@@ -20,9 +21,11 @@ from rosellm.roserlhf.losses import (
     gspo_token_policy_loss,
     masked_mean,
     reinforce_policy_loss,
+    rollout_denominators,
     sao_policy_loss,
     sapo_policy_loss,
     sequence_log_ratio,
+    step_denominator,
 )
 
 
@@ -207,6 +210,36 @@ def test_sequence_log_ratio() -> None:
         sequence_log_ratio(batch.current, with_value(batch.old, (0, 0), math.nan), batch.mask, length_normalize=False)
     with pytest.raises(ShapeError, match="old_logprobs must have the shape"):
         sequence_log_ratio(batch.current, batch.old[:1], batch.mask, length_normalize=False)
+    with pytest.raises(DtypeError, match=r"length_normalize must be True or False, got 'sum' \(str\)"):
+        sequence_log_ratio(batch.current, batch.old, batch.mask, length_normalize="sum")  # type: ignore[arg-type]
+
+
+def test_a_switch_is_no_string() -> None:
+    batch = a_small_batch()
+    with pytest.raises(DtypeError, match=r"detach_ratio must be True or False, got 'no' \(str\)"):
+        sao_policy_loss(
+            batch.current,
+            batch.old,
+            batch.advantages,
+            batch.mask,
+            clip_low=0.2,
+            clip_high=0.2,
+            detach_ratio="no",  # type: ignore[arg-type]
+        )
+
+
+def test_denominators_want_one_tensor_per_micro_batch() -> None:
+    with pytest.raises(DtypeError, match=r"masks must be a sequence of tensors, got None \(NoneType\)"):
+        step_denominator(None, "token")  # type: ignore[arg-type]
+    with pytest.raises(DtypeError, match=r"rollout_ids must be a sequence of tensors, got 7 \(int\)"):
+        rollout_denominators([tensor([1])], 7)  # type: ignore[arg-type]
+
+
+def test_aggregate() -> None:
+    values, mask = tensor([1.0, math.nan]), tensor([1, 0])
+    assert aggregate(values, mask, aggregation="token") == 1.0
+    with raises(NonFiniteError, match="values must be finite wherever its mask is true"):
+        aggregate(values, tensor([1, 1]), aggregation="token")
 
 
 def test_masked_mean() -> None:
@@ -218,6 +251,8 @@ def test_masked_mean() -> None:
         masked_mean(tensor([1.0]), tensor([1, 1]))
     with pytest.raises(DtypeError, match="values must be a floating-point tensor"):
         masked_mean(tensor([1]), tensor([1]))
+    with raises(NonFiniteError, match="values must be finite wherever its mask is true"):
+        masked_mean(tensor([1.0, math.nan]), tensor([1, 1]))
 
 
 def test_objectives_do_not_check_the_sign_of_logprobs() -> None:

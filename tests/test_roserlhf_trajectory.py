@@ -135,7 +135,7 @@ def test_every_sampled_token_has_one_logprob(ids: list[int], logprobs: list[floa
 @PROPERTY
 @given(
     st.lists(LOGPROBS, min_size=1, max_size=5),
-    st.sampled_from([math.nan, math.inf, -math.inf, 1e-9, 0.5, None, "-0.1", True, np.float32("nan"), 10**400, [-0.1]]),
+    st.sampled_from([math.nan, math.inf, -math.inf, 1e-9, 0.5, None, "-0.1", True, np.float32("nan"), 10**400, -(10**400), [-0.1]]),
     st.data(),
 )
 def test_a_logprob_is_a_finite_number_not_above_zero(logprobs: list[float], bad: Any, data: st.DataObject) -> None:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rosellm.roserlhf.errors import DeviceError, DtypeError, MaskError, NonFiniteError, RangeError, RoseError, ShapeError
 
 _deferred: dict[tuple[str, type[RoseError], str], Any] = {}
 _value_checks = True
+_LARGEST = sys.float_info.max
 
 
 def fail(error: type[RoseError], argument: str, requirement: str, got: object, *, fix: str | None = None) -> RoseError:
@@ -41,7 +42,7 @@ def raise_deferred() -> None:
     pending = list(_deferred.items())
     _deferred.clear()
     for (message, error, _), flag in pending:
-        if bool(flag):
+        if not flag.is_meta and bool(flag):  # a meta tensor has no data that could be wrong, or be read
             raise error(message)
 
 
@@ -84,15 +85,17 @@ def is_tensor(value: object) -> bool:
 
 
 def tensor(value: Any, argument: str) -> None:
-    """Require a torch tensor."""
+    """Require a torch tensor, dense and not quantised."""
     if not is_tensor(value):
         raise fail(DtypeError, argument, "be a torch.Tensor", type(value).__name__)
+    if value.layout != sys.modules["torch"].strided or value.is_quantized:
+        raise fail(DtypeError, argument, "be a dense tensor", f"{value.layout} of {value.dtype}")
 
 
 def floating(value: Any, argument: str) -> None:
-    """Require a floating-point tensor."""
+    """Require a floating-point tensor; the 8-bit formats are storage, not numbers to compute with, and are refused."""
     tensor(value, argument)
-    if not value.is_floating_point():
+    if not value.is_floating_point() or value.dtype.itemsize < 2:
         raise fail(DtypeError, argument, "be a floating-point tensor", value.dtype)
 
 
@@ -170,14 +173,27 @@ def number_in(value: Any, argument: str, low: float, high: float, *, open_low: b
         raise fail(DtypeError, argument, f"be a number and {requirement}", f"{value!r} ({type(value).__name__})")
     below = value <= low if open_low else value < low
     above = value >= high if open_high else value > high
-    if math.isnan(value) or below or above:
-        raise fail(RangeError, argument, requirement, f"{value!r}")
+    if value != value or below or above or _LARGEST < abs(value) != math.inf:
+        raise fail(RangeError, argument, requirement, f"{value!r:.80}")
+
+
+def flag(value: Any, argument: str) -> None:
+    """Require True or False: a string or a tensor would silently count as true."""
+    if not isinstance(value, bool):
+        raise fail(DtypeError, argument, "be True or False", f"{value!r:.80} ({type(value).__name__})")
+
+
+def items(values: Any, argument: str) -> list[Any]:
+    """Require several values, one tensor per micro-batch for example, and return them as a list."""
+    if (is_tensor(values) and values.ndim == 0) or isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise fail(DtypeError, argument, "be a sequence of tensors", f"{values!r:.80} ({type(values).__name__})")
+    return list(values)
 
 
 def one_of(value: Any, argument: str, allowed: Sequence[object]) -> None:
     """Require one of a few named readings."""
-    if value not in allowed:
-        raise fail(RangeError, argument, "be one of " + ", ".join(repr(a) for a in allowed), repr(value))
+    if not any(type(value) is type(a) and value == a for a in allowed):
+        raise fail(RangeError, argument, "be one of " + ", ".join(repr(a) for a in allowed), f"{value!r:.80}")
 
 
 def selects_something(mask_: Any, argument: str, *, fix: str | None = None) -> None:

@@ -84,6 +84,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 
     Raises:
         MaskError: the mask is not 0/1, or is empty (`empty mask`).
+        NonFiniteError: NaN or infinity at a selected position.
         ShapeError: the shapes differ.
         DtypeError: `values` is not floating point.
 
@@ -95,4 +96,5 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     chosen: Tensor = checks.mask(mask, "mask")
     checks.same_shape(mask, "mask", values, "values")
     checks.selects_something(chosen, "mask")
+    checks.finite(values, "values", where=chosen)
     return masked_sum(values, chosen) / chosen.sum()

@@ -94,6 +94,7 @@ def aggregate(
     Raises:
         MaskError: the mask is not 0/1, or empty without a denominator (`empty mask`).
         RangeError: unknown aggregation, `horizon` or `denominator` not positive, a live token has a negative id.
+        NonFiniteError: NaN or infinity at a selected position.
         ShapeError, DtypeError: the arguments do not fit together.
 
     Example:
@@ -106,6 +107,7 @@ def aggregate(
     mask = checks.mask(action_mask, "action_mask")
     checks.same_shape(action_mask, "action_mask", values, "values")
     how = weighing(mask, aggregation, denominator, sequence_ids, rollout_ids, horizon)
+    checks.finite(values, "values", where=mask)
     return reduce(at_least_float32(values), mask, how).mean
 
 

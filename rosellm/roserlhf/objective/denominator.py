@@ -127,14 +127,14 @@ def rollout_denominators(
 
 
 def _masks(masks: Iterable[Tensor]) -> list[Tensor]:
-    chosen = [checks.mask(mask, f"masks[{index}]") for index, mask in enumerate(masks)]
+    chosen = [checks.mask(mask, f"masks[{index}]") for index, mask in enumerate(checks.items(masks, "masks"))]
     for index, mask in enumerate(chosen):
         checks.at_least_rank(mask, 1, f"masks[{index}]")
     return chosen
 
 
 def _ids(ids: Iterable[Tensor], masks: list[Tensor], argument: str, *, rows: bool) -> list[Tensor]:
-    given = list(ids)
+    given = checks.items(ids, argument)
     if len(given) != len(masks):
         raise checks.fail(ShapeError, argument, f"have one tensor per mask ({len(masks)})", len(given))
     return [ids_per_token(one, mask, f"{argument}[{i}]", rows=rows) for i, (one, mask) in enumerate(zip(given, masks, strict=True))]

@@ -96,6 +96,7 @@ def sequence_log_ratio(
         tensor([2.])
     """
     mask = inputs.token_mask(action_mask, current_logprobs)
+    checks.flag(length_normalize, "length_normalize")
     difference = inputs.current(current_logprobs, mask) - inputs.recorded(old_logprobs, "old_logprobs", mask)
     rows = segments(mask, None)
     if not length_normalize:

@@ -110,6 +110,7 @@ def sao_policy_loss(
     mask = inputs.token_mask(action_mask, current_logprobs)
     ratio_min, ratio_max = inputs.ratio_bounds(clip_low, clip_high)
     inputs.positive_number(max_log_ratio, "max_log_ratio")
+    checks.flag(detach_ratio, "detach_ratio")
     how = weighing(mask, aggregation, denominator, sequence_ids, rollout_ids, horizon)
     current = inputs.current(current_logprobs, mask)
     rollout = inputs.recorded(rollout_logprobs, "rollout_logprobs", mask)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
@@ -124,7 +125,7 @@ def _logprobs(values: Any, count: int, turn: int) -> tuple[float, ...]:
 
 def _logprob(value: Any, argument: str) -> float:
     number = plain.native(value)
-    if type(number) not in (int, float) or not -math.inf < number <= 0:
+    if type(number) not in (int, float) or not -sys.float_info.max <= number <= 0:
         fix = "the engine must give the log-probability of each token it samples, a stand-in such as 0.0 would claim certainty"
         raise fail(RecordError, argument, "be a finite number ≤ 0", plain.shown(value), fix=fix)
     return float(number)
