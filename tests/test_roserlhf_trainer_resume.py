@@ -17,6 +17,7 @@ import pytest
 from loop_deaths import DEATHS, MORE_DEATHS
 from loop_worlds import Lookup, lines, outcome, tiny
 
+from rosellm.roserlhf import recipes
 from rosellm.roserlhf.engine.llama import LlamaStep
 from rosellm.roserlhf.errors import CheckpointError, RunFolderError, StoreError
 from rosellm.roserlhf.store.events import EventLog
@@ -224,6 +225,18 @@ def test_a_run_that_is_still_written_is_refused(tmp_path: Path) -> None:
     train(tiny(), out=tmp_path / "run", should_stop=stop_at(1))
     with EventLog.open(tmp_path / "run" / "events.db"), pytest.raises(StoreError, match="has a writer already"):
         train(tiny(), out=tmp_path / "run", resume=True)
+
+
+def test_a_run_file_changed_by_hand_is_refused(tmp_path: Path) -> None:
+    train(tiny(), out=tmp_path / "run", should_stop=lambda: True)
+    file = tmp_path / "run" / "run.toml"
+    seed = tiny().config.seed
+    file.write_text(file.read_text().replace(f"seed = {seed}", f"seed = {seed + 1}", 1))
+    changed = recipes.load_recipe(file)  # as the command line reads it
+    with pytest.raises(
+        RunFolderError, match=f"run.toml must be as the run was started, got seed = {seed + 1} where {seed} is what"
+    ):
+        train(changed, out=tmp_path / "run", resume=True)
 
 
 def test_another_recipe_is_refused_and_the_difference_named(tmp_path: Path) -> None:

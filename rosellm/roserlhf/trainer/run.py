@@ -161,12 +161,12 @@ class _Loop:
 
     def _restore(self, found: Checkpoint) -> None:
         session = self._session
-        different = difference(self._config.model_dump(), found.state["config"])
-        if different:
-            raise RunFolderError(f"{RUN} must be as the run was started, got {different} checkpoint {found.step} says")
         recorded = self._policies().get(f"v{found.step}")
         if recorded != weights_hash(found.model) and not (found.step == 0 and recorded is None):  # v0 is entered after checkpoint 0
             raise CheckpointError(f"checkpoint {found.step} must hold weights that the event log beside it knows, got others")
+        different = difference(self._config.model_dump(), found.state["config"])
+        if different:
+            raise RunFolderError(f"{RUN} must be as the run was started, got {different} checkpoint {found.step} says")
         load_weights(session.model, found.model)
         session.seconds.update(found.state["seconds"])
         session.log.supersede(found.step + 1)
