@@ -127,7 +127,9 @@ def test_a_folder_that_is_taken_is_one_line(config: Path, capsys: pytest.Capture
     Path("run").mkdir()
     Path("run", "notes.txt").write_text("mine")
     assert main(["train", "--config", str(config), "--out", "run"]) == 1
-    assert capsys.readouterr().err == "roserlhf: error: out must be a new or empty folder, got run; resume it or choose another\n"
+    said = capsys.readouterr()
+    assert said.err == "roserlhf: error: out must be a new or empty folder, got run; resume it or choose another\n"
+    assert said.out == ""  # nothing is announced that will not happen
 
 
 @pytest.mark.usefixtures("in_this_process")

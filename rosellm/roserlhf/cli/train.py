@@ -22,6 +22,7 @@ from rosellm.roserlhf.environment.named import environment_class
 from rosellm.roserlhf.errors import ConfigError, RunFolderError
 from rosellm.roserlhf.report import write_report
 from rosellm.roserlhf.trainer.config import ModelConfig, TrainConfig
+from rosellm.roserlhf.trainer.place import require_free
 
 FLAGS = {
     "recipe": Flag("algorithm; its options are listed below [grpo]", "|".join(recipes.RECIPES)),
@@ -92,6 +93,8 @@ def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
         console.print(f"{out} is finished; its report is {out / 'report.html'}")
         return 0
     environment_class(config.environment)  # a misspelled name is answered before torch is loaded
+    if not resume:
+        require_free(out)
     console.print(plan(config, out, resume=resume))
 
     from rosellm.roserlhf.trainer.run import train  # torch is loaded here, after everything that can be wrong without it

@@ -16,6 +16,7 @@ from rosellm.roserlhf.errors import CheckpointError, RunFolderError, StoreError
 from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.trainer.checkpoint import checkpoint_steps
 from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.trainer.place import require_free
 from rosellm.roserlhf.trainer.summary import versions
 from rosellm.roserlhf.trainer.world import World
 
@@ -28,9 +29,8 @@ def make_folder(folder: Path, world: World) -> None:
     Raises:
         RunFolderError: something is there already, or the folder cannot be written.
     """
+    require_free(folder)
     with _clear_errors(folder):
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise RunFolderError(f"out must be a new or empty folder, got {folder}; resume it or choose another")
         made = next((parent for parent in reversed((folder, *folder.parents)) if not parent.exists()), None)
         about = {"rosellm": versions()["rosellm"], "torch": torch.__version__, "tokenizer": world.codec.tokenizer_hash}
         try:
