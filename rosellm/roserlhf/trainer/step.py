@@ -127,9 +127,10 @@ class _Account:
     def place(self, rows: Sequence[Row]) -> None:
         """Say of every row where its tokens went, then prove that none is missing."""
         for row in rows:
+            detail = {"advantage": row.advantage}
             if not row.trained:
                 reason = max(row.excluded, key=lambda name: row.excluded[name], default="no sampled token")
-                self._add(LedgerEntry(row.trajectory_id, "rejected", step=self._step, reason=reason))
+                self._add(LedgerEntry(row.trajectory_id, "rejected", step=self._step, reason=reason, detail=detail))
                 continue
             self._add(LedgerEntry(row.trajectory_id, "admitted", step=self._step))
             self._add(
@@ -139,7 +140,7 @@ class _Account:
                     step=self._step,
                     trained=row.trained,
                     excluded=row.excluded,
-                    detail={"advantage": row.advantage},
+                    detail=detail,
                 )
             )
         self._ledger.balance(recorded={self._step: self._recorded})
