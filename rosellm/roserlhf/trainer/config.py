@@ -55,9 +55,11 @@ class CollectConfig(Config):
 class OptimizerConfig(Config):
     """AdamW with a linear decay."""
 
-    learning_rate: float = Field(default=1.5e-3, gt=0, description="at the first step")
+    learning_rate: float = Field(default=1.5e-3, gt=0, description="where the decay starts from, after the rise")
     warmup_steps: int = Field(default=5, ge=1, description="training steps of linear rise to learning_rate")
-    final_fraction: float = Field(default=0.1, ge=0, le=1, description="learning rate at the last step, as a share of the first")
+    final_fraction: float = Field(
+        default=0.1, ge=0, le=1, description="learning rate at the last step, as a share of learning_rate"
+    )
     weight_decay: float = Field(default=0.0, ge=0, description="decoupled weight decay")
     gradient_clip: float = Field(default=0.5, gt=0, description="bound of the global gradient norm")
     epochs: int = Field(default=1, ge=1, description="passes over one step's episodes")

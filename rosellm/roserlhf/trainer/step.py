@@ -38,7 +38,7 @@ def learning_rate(recipe: Recipe, step: int) -> float:
     The rise matters because AdamW's first updates are full-sized whatever the gradient is worth.
     """
     options, steps = recipe.config.optimizer, recipe.config.steps
-    rise = min(1.0, step / options.warmup_steps) if options.warmup_steps else 1.0
+    rise = min(1.0, step / options.warmup_steps)
     done = (step - 1) / max(1, steps - 1)
     return options.learning_rate * rise * (1 - (1 - options.final_fraction) * done)
 
