@@ -27,6 +27,7 @@ from rosellm.roserlhf.losses import (
     sequence_log_ratio,
     step_denominator,
 )
+from rosellm.roserlhf.metrics import over_ranks
 
 
 def a_small_batch() -> Batch:
@@ -265,3 +266,13 @@ def test_value_checks_can_be_switched_off() -> None:
     with without_value_checks():
         out = OBJECTIVES["clipped"].run(batch._replace(advantages=with_value(batch.advantages, (0, 0), math.nan)))
     assert out.loss.isnan()
+
+
+def test_what_is_no_process_group_is_named() -> None:
+    rule = r"process_group must be a torch\.distributed\.ProcessGroup, got 'x' \(str\)"
+    with pytest.raises(DtypeError, match=rule):
+        step_denominator([tensor([1])], "token", "x")  # type: ignore[arg-type]
+    with pytest.raises(DtypeError, match=rule):
+        rollout_denominators([tensor([1])], [tensor([1])], "x")  # type: ignore[arg-type]
+    with pytest.raises(DtypeError, match=rule):
+        over_ranks({}, "x")  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import ShapeError
+from rosellm.roserlhf.errors import DtypeError, ShapeError
 from rosellm.roserlhf.masked import Partial
 
 
@@ -53,7 +53,9 @@ def over_ranks(partials: Mapping[str, Partial], process_group: dist.ProcessGroup
 
     Raises:
         ShapeError: the ranks have different names, which would add unrelated numbers.
+        DtypeError: `process_group` is none.
     """
+    require_group(process_group)
     names = sorted(partials)
     _require_same_names(names, process_group)
     if not names:
@@ -95,6 +97,17 @@ def _require_same_names(names: list[str], group: dist.ProcessGroup) -> None:
     dist.all_gather(theirs, mine, group=group)
     if any(int(other) != int(mine) for other in theirs):
         raise checks.fail(ShapeError, "partials", "have the same names on every rank", names)
+
+
+def require_group(group: object) -> None:
+    """Require a process group.
+
+    Raises:
+        DtypeError: something else was given.
+    """
+    if not (dist.is_available() and isinstance(group, dist.ProcessGroup)):
+        got = f"{group!r:.80} ({type(group).__name__})"
+        raise checks.fail(DtypeError, "process_group", "be a torch.distributed.ProcessGroup", got)
 
 
 def group_device(group: dist.ProcessGroup) -> torch.device:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import RangeError, ShapeError
-from rosellm.roserlhf.metrics import group_device
+from rosellm.roserlhf.metrics import group_device, require_group
 from rosellm.roserlhf.objective.aggregation import Aggregation, count_sequences
 from rosellm.roserlhf.objective.segments import ids_per_token
 
@@ -68,6 +68,8 @@ def step_denominator(
         tensor(3)
     """
     checks.one_of(mode, "mode", get_args(Aggregation))
+    if process_group is not None:
+        require_group(process_group)
     chosen = _masks(masks)
     if mode == "rollout":
         if rollout_ids is None:
@@ -113,6 +115,8 @@ def rollout_denominators(
         [tensor([[6, 6]]), tensor([[6],
                 [2]])]
     """
+    if process_group is not None:
+        require_group(process_group)
     chosen = _masks(masks)
     labels = _ids(rollout_ids, chosen, "rollout_ids", rows=True)
     table, lengths = _census(
