@@ -19,7 +19,7 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo 'installing the pinned versions into .venv: a minute or two, more where torch must be downloaded'
-	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[train,test,docs]'
+	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[train,store,test,docs]'
 	@touch $@
 
 train: install
