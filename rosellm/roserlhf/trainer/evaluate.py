@@ -90,7 +90,7 @@ def evaluate_run(
     for name, value in (("tasks", tasks), ("samples", samples)):
         _count(value, name, 1, math.inf)
     checks.number_in(temperature, "temperature", 0, math.inf, open_low=True, open_high=True)
-    run_folder, checkpoint, skipped = _find(folder)
+    run_folder, checkpoint, skipped = find_checkpoint(folder)
     options = load_toml(run_folder / RUN)
     config = build(TrainConfig, {name: options[name] for name in TrainConfig.model_fields if name in options})
     world = World.build(config, f"{run_folder.name}-eval-{seed}", environment)
@@ -102,8 +102,13 @@ def evaluate_run(
         loop.close()
 
 
-def _find(folder: Path) -> tuple[Path, Checkpoint, list[str]]:
-    """Run folder, checkpoint, and why newer checkpoints were skipped."""
+def find_checkpoint(folder: Path) -> tuple[Path, Checkpoint, list[str]]:
+    """Find what a run folder or one of its `checkpoints/<step>` means: run folder, checkpoint, why newer ones were skipped.
+
+    Raises:
+        RunFolderError: no run there.
+        CheckpointError: no whole checkpoint.
+    """
     if (folder / RUN).is_file():
         skipped: list[str] = []
         newest = newest_checkpoint(folder / CHECKPOINTS, skipped.append)
