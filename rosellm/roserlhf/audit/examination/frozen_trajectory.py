@@ -57,24 +57,25 @@ def tokens_of(trajectory: Trajectory) -> list[Token]:
     return tokens
 
 
-def frozen_trajectory(subject: Subject, episodes: Episodes, wild: Episodes) -> Outcome:
+def frozen_trajectory(subject: Subject, episodes: Episodes, spelled: Episodes | None) -> Outcome:
     """Hold rows and requests against the records, and print the shortest trajectory.
 
     Args:
         subject: who sampled them.
         episodes: sampled as configured.
-        wild: sampled so hot that hardly a reply is written as a tokenizer would write it: encoding the history again shows.
+        spelled: with replies that no tokenizer would write so, where there are any: encoding the history again shows.
     """
-    problems = [*_problems(subject, episodes), *_problems(subject, wild)]
+    samples = [episodes] if spelled is None else [episodes, spelled]
+    problems = [problem for played in samples for problem in _problems(subject, played)]
     trajectory, row = min(zip(episodes.trajectories, episodes.rows, strict=True), key=lambda pair: len(pair[1].token_ids))
     lines = tuple(printed(trajectory, row, decoder(subject)))
-    count = len(episodes.trajectories) + len(wild.trajectories)
+    count = sum(len(played.trajectories) for played in samples)
     if problems:
         first = problems[0]
         return Outcome(
             NAME, "failed", f"{first.evidence}; {len(problems)} faults in {count} records", first.cause, first.fix, lines
         )
-    sampled = sum(trajectory.sampled_tokens for played in (episodes, wild) for trajectory in played.trajectories)
+    sampled = sum(trajectory.sampled_tokens for played in samples for trajectory in played.trajectories)
     return Outcome(
         NAME, "passed", f"{count} records, {sampled:,} sampled tokens: each row and request is its record's", lines=lines
     )

@@ -71,10 +71,28 @@ class Subject:
 
 
 @dataclass
+class Spelling(Engine):
+    """Says one thing, spelled in ids that no tokenizer would choose: a history that is encoded again changes."""
+
+    token_ids: tuple[int, ...]
+    version: str
+
+    async def generate(self, request: Request) -> AsyncIterator[Chunk]:
+        """Say it, as far as the budget goes."""
+        ids = self.token_ids[: request.sampling.max_tokens]
+        yield Chunk(ids, (-1.0,) * len(ids), self.version, "stop" if ids == self.token_ids else "length")
+
+    async def publish(self, policy: PolicyHandle) -> Ack:
+        """Take the name."""
+        self.version = policy.version
+        return Ack(policy.version)
+
+
+@dataclass
 class Overheard(Engine):
     """An engine that remembers what it was asked to continue, turn by turn."""
 
-    engine: LocalEngine
+    engine: Engine
     prompts: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
     """Prompt ids by session, in turn order."""
 
@@ -137,17 +155,31 @@ class Player:
             step: keys the random streams; another number samples anew.
             temperature: overrules the configured one.
         """
-        subject, heard = self._subject, Overheard(self.engine)
-        warmth = subject.temperature if temperature is None else temperature
         self.engine.forget()
+        return self._play(self.engine, tasks, members, step, self._subject.temperature if temperature is None else temperature)
+
+    def play_spelled(self, tasks: Sequence[Task], *, members: int, step: int) -> Episodes | None:
+        """Play episodes whose replies are a word of the vocabulary spelled letter by letter; None where nothing can be spelled."""
+        world = self._subject.world
+        if world is None:
+            return None
+        words = [word for word in world.environment.vocabulary if 1 < len(word) < world.limits.max_turn_tokens]
+        if not words:
+            return None
+        letters = [token_id for letter in max(words, key=len) for token_id in world.codec.reply(letter)[:-1]]
+        engine = Spelling((*letters, *world.codec.stop_ids), self._subject.version)
+        return self._play(engine, tasks, members, step, self._subject.temperature)
+
+    def _play(self, engine: Engine, tasks: Sequence[Task], members: int, step: int, temperature: float) -> Episodes:
+        subject, heard = self._subject, Overheard(engine)
         if subject.world is None:
-            trajectories = self._loop.run(_continue_prompts(subject, heard, tasks, members, step, warmth))
+            trajectories = self._loop.run(_continue_prompts(subject, heard, tasks, members, step, temperature))
         else:
             planned = subject.world.plan(tasks, purpose="train", step=OUTSIDE + step, members=members)
-            trajectories = self._loop.run(subject.world.play(heard, planned, temperature=warmth))
+            trajectories = self._loop.run(subject.world.play(heard, planned, temperature=temperature))
         rewards = [total_reward(trajectory, subject.reward_weights) for trajectory in trajectories]
         rows = group_rows(trajectories, rewards, subject.recipe.credit, drop_uniform=subject.recipe.config.drop_uniform_groups)
-        return Episodes(trajectories, rewards, rows, heard.prompts, warmth)
+        return Episodes(trajectories, rewards, rows, heard.prompts, temperature)
 
     def close(self) -> None:
         """End the threads."""

@@ -119,6 +119,7 @@ class Training:
             self._stepper,
             rows,
             recipe.objective,
+            step=step,
             denominator_mode=recipe.denominator_mode,
             temperature=recipe.config.collect.temperature if temperature is None else temperature,
             epochs=1,
