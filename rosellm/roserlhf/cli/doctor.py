@@ -64,7 +64,9 @@ def _require_fitting(flags: dict[str, str], verb: str) -> None:
         raise ConfigError("doctor must be given RUN, --model or --batch, got --model and --batch")
     for name, owner in _BELONGS.items():
         if name in flags and owner != verb:
-            raise ConfigError(f"--{name} must come with {owner if owner == 'RUN' else '--' + owner}, got {verb if verb == 'RUN' else '--' + verb}")
+            raise ConfigError(
+                f"--{name} must come with {owner if owner == 'RUN' else '--' + owner}, got {verb if verb == 'RUN' else '--' + verb}"
+            )
 
 
 def _write_json(path: str | None, content: dict[str, Any]) -> None:
@@ -79,7 +81,9 @@ def _model(console: Console, folder: Path, environment: str | None) -> list[Outc
         from rosellm.roserlhf.audit.examination.order import examine
 
         subject = load_subject(folder, environment, console.print)
-    console.print(f"{folder}: weights {subject.version}, {sum(p.numel() for p in subject.model.parameters()):,} parameters", markup=False)
+    console.print(
+        f"{folder}: weights {subject.version}, {sum(p.numel() for p in subject.model.parameters()):,} parameters", markup=False
+    )
     outcomes: list[Outcome] = []
     with console.status("") as line:
         now = ""

@@ -34,9 +34,7 @@ def show_outcome(console: Console, outcome: Outcome, number: int | None = None) 
 
 def _print(console: Console, paragraph: str) -> None:
     width = max(40, min(console.width, 120))
-    for line in textwrap.wrap(
-        visible(paragraph), width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
-    ):
+    for line in textwrap.wrap(visible(paragraph), width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False):
         console.print(Text(line), soft_wrap=True)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import string
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -17,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.chat import ChatCodec
-from rosellm.roserlhf.errors import RangeError
+from rosellm.roserlhf.errors import RangeError, RunFolderError
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"
 ROLES = ("system", "user", "assistant", "tool")
@@ -100,3 +101,16 @@ def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, 
         tools=tools,
         tokenizer_hash=tokenizer_hash(tokenizer),
     )
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    """Load a tokenizer that was saved beside a run's records; nothing is downloaded.
+
+    Raises:
+        RunFolderError: there is none, or it cannot be read.
+    """
+    try:
+        return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # the library raises nothing narrower
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise checks.fail(RunFolderError, "tokenizer", "be a folder with a readable tokenizer.json", f"{folder}: {why}") from error

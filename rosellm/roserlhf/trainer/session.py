@@ -83,12 +83,12 @@ class Session:
         """Append one row of metrics to the log and to `metrics.jsonl`."""
         self.log.append_metrics(phase, step, values)
         with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as lines:
-            lines.write(_json_line(phase, step, values))
+            lines.write(json_line(phase, step, values))
 
     def rewrite_metrics(self) -> None:
         """Make `metrics.jsonl` again from the log, without what was superseded."""
         aside = self.folder / ".metrics.jsonl.tmp"
-        aside.write_text("".join(_json_line(m.phase, m.step, m.values) for m in self.log.metrics()), encoding="utf-8")
+        aside.write_text("".join(json_line(m.phase, m.step, m.values) for m in self.log.metrics()), encoding="utf-8")
         os.replace(aside, self.folder / "metrics.jsonl")
 
     def tell(self, progress: Progress) -> None:
@@ -104,7 +104,7 @@ class Session:
         self.engine.close()
 
 
-def _json_line(phase: str, step: int, values: Mapping[str, Any]) -> str:
+def json_line(phase: str, step: int, values: Mapping[str, Any]) -> str:
     """One strict JSON line; a phase with steps of its own, as the warm start has inside step 0, gives them in `values`."""
     return json.dumps({"phase": phase, "step": step, **_strict(values)}, ensure_ascii=True, allow_nan=False) + "\n"
 

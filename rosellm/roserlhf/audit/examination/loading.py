@@ -109,5 +109,9 @@ def _world(recipe: Recipe, environment: str, tokenizer: Path) -> tuple[World | N
     if own == needed:
         return world, ""
     missing = sorted(set(needed) - set(own))
-    lacks = f"lacks {', '.join(map(repr, missing[:4]))}{' …' if len(missing) > 4 else ''}" if missing else "numbers its pieces otherwise"
+    lacks = (
+        f"lacks {', '.join(map(repr, missing[:4]))}{' …' if len(missing) > 4 else ''}"
+        if missing
+        else "numbers its pieces otherwise"
+    )
     return None, f"{environment} cannot be played: the model's tokenizer {lacks}; examine a run that was trained in it"

@@ -102,7 +102,9 @@ def examine(
     player = Player(subject)
     try:
         with single_threaded():
-            yield from in_order(STEPS, Examination(subject, player, on_update, bounds or overfitting.Bounds(), rank_module), on_step)
+            yield from in_order(
+                STEPS, Examination(subject, player, on_update, bounds or overfitting.Bounds(), rank_module), on_step
+            )
         yield Outcome(ASYNCHRONY, "not built yet", "comes last: there is no asynchronous trainer to examine")
     finally:
         player.close()

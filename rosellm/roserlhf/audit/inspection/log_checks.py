@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping, Set
 from typing import Any
 
 from rosellm.roserlhf.audit.inspection.run_files import METRICS, Record, RunFiles, step_of
 from rosellm.roserlhf.audit.outcome import Outcome
 from rosellm.roserlhf.errors import StoreError
+from rosellm.roserlhf.store.encoding import unpack_record
+from rosellm.roserlhf.store.rows import TrajectorySummary
+from rosellm.roserlhf.store.updates import Update
 from rosellm.roserlhf.trainer.folder import LOG
+from rosellm.roserlhf.trainer.session import json_line
+from rosellm.roserlhf.trajectory import Trajectory
 
 EVENT_LOG, RECORDS, POLICIES, LEDGER, TOKENS, METRIC_ROWS = "event log", "records", "policy table", "ledger", "tokens", "metrics"
+UPDATES = "updates"
 _REPAIR = f"roserlhf doctor RUN --repair copies every intact row into a new {LOG} and lists what is lost"
 
 
@@ -23,6 +31,7 @@ def event_log(run: RunFiles) -> Outcome:
             "scores": sum(1 for _ in run.log.scores(**superseded)),
             "metrics": len(run.log.metrics(**superseded)),
             "policies": len(run.log.policies(**superseded)),
+            "updates": sum(1 for _ in run.log.updates(**superseded)),
         }
     except StoreError as error:
         return Outcome(EVENT_LOG, "failed", str(error), "the file was damaged on the disk or edited", _REPAIR)
@@ -30,33 +39,56 @@ def event_log(run: RunFiles) -> Outcome:
 
 
 def records(run: RunFiles) -> Outcome:
-    """Every record can be read, obeys its laws, and was sampled by a version that the policy table knows."""
-    known = {policy.version: place for place, policy in enumerate(run.policies)}
+    """Every record is what was written, obeys its laws, is what its columns say, and comes from a version that is known."""
+    known = {policy.version for policy in run.policies}
+    found: dict[tuple[str, str], Record] = {}
     count = 0
     try:
-        for stored in run.log.trajectories(include_superseded=True):
+        for stored in run.log.packed_trajectories(include_superseded=True):
+            trajectory, about = unpack_record(stored.packed), stored.summary
+            if stored.packed.digest() != about.digest:
+                return _edited(f"{about.trajectory_id} of step {about.step} does not match its content hash")
+            if (odd := _odd_column(trajectory, about)) is not None:
+                return _edited(f"{about.trajectory_id} of step {about.step}: {odd}")
             count += 1
-            trajectory = stored.trajectory
-            if stored.superseded:
-                continue
-            name = (stored.phase, trajectory.trajectory_id)
-            run.records[name] = Record(
-                stored.step,
-                stored.phase,
-                trajectory.sampled_tokens,
-                trajectory.behavior_policy_versions,
-                trajectory.tokenizer_hash,
-            )
-            if stored.phase == "train" and (odd := _odd_versions(run.records[name], known)) is not None:
-                evidence = f"{trajectory.trajectory_id} of step {stored.step} was sampled by {odd}"
-                cause = "stale weights were labelled fresh, or the policy table was edited"
-                return Outcome(RECORDS, "failed", evidence, cause, "do not train on records of an unknown policy")
+            if not about.superseded:
+                record = Record(about.step, about.phase, about.sampled_tokens, about.policy_versions, trajectory.tokenizer_hash)
+                found[about.phase, about.trajectory_id] = record
+                if about.phase == "train" and (odd := _odd_versions(record, known)) is not None:
+                    evidence = f"{about.trajectory_id} of step {about.step} was sampled by {odd}"
+                    cause = "stale weights were labelled fresh, or the policy table was edited"
+                    return Outcome(RECORDS, "failed", evidence, cause, "do not train on records of an unknown policy")
     except StoreError as error:
         return Outcome(RECORDS, "failed", f"after {count:,} whole records: {error}", "the file was damaged or edited", _REPAIR)
-    return Outcome(RECORDS, "passed", f"{count:,} records, {sum(r.sampled for r in run.records.values()):,} sampled tokens, each lawful")
+    run.records.update(found)
+    sampled = sum(record.sampled for record in found.values())
+    return Outcome(RECORDS, "passed", f"{count:,} records, {sampled:,} sampled tokens: content hashes and laws hold")
 
 
-def _odd_versions(record: Record, known: dict[str, int]) -> str | None:
+def _edited(evidence: str) -> Outcome:
+    return Outcome(RECORDS, "failed", evidence, "the record was edited after it was stored", "restore the event log from a copy")
+
+
+def _odd_column(trajectory: Trajectory, about: TrajectorySummary) -> str | None:
+    """Name the first column that says something else than its record."""
+    wanted = {
+        "trajectory_id": trajectory.trajectory_id,
+        "task_id": trajectory.task_id,
+        "group_id": trajectory.group_id,
+        "sampled_tokens": trajectory.sampled_tokens,
+        "policy_versions": trajectory.behavior_policy_versions,
+        "rewards": trajectory.reward_totals(),
+        "unscored": trajectory.is_unscored,
+        "ending": trajectory.ending,
+    }
+    for name, value in wanted.items():
+        column = getattr(about, name)
+        if column != value and repr(column) != repr(value):  # a reward may be NaN
+            return f"its column {name} says {column!r:.60}, the record {value!r:.60}"
+    return None
+
+
+def _odd_versions(record: Record, known: Set[str]) -> str | None:
     """Say which version cannot have sampled a record of its step."""
     unknown = [version for version in record.versions if version not in known]
     if unknown:
@@ -79,7 +111,9 @@ def policy_table(run: RunFiles) -> Outcome:
         elif not policy.content_hash:
             problem = "it has no hash of its weights"
         if problem is not None:
-            return Outcome(POLICIES, "failed", f"version {policy.version}: {problem}", "the table was edited", "restore the event log")
+            return Outcome(
+                POLICIES, "failed", f"version {policy.version}: {problem}", "the table was edited", "restore the event log"
+            )
         seen[policy.version] = policy.step
     if run.finished and f"v{run.config.steps}" not in seen:
         return Outcome(POLICIES, "failed", f"the run is finished and v{run.config.steps} is missing", "rows were lost", _REPAIR)
@@ -115,11 +149,15 @@ def tokens(run: RunFiles) -> Outcome:
         placed = written["trained"] + sum(written["excluded"].values())
         if written["sampled"] != placed:
             evidence = f"step {row.step}: {written['sampled']} tokens were sampled, {placed} trained or excluded"
-            return Outcome(TOKENS, "failed", evidence, "tokens were lost or counted twice", "keep the folder and report it as a fault")
+            return Outcome(
+                TOKENS, "failed", evidence, "tokens were lost or counted twice", "keep the folder and report it as a fault"
+            )
         own = {"sampled": counted.sampled, "trained": counted.trained, "excluded": dict(counted.excluded)}
         if _counted(own) != _counted(written):
             evidence = f"step {row.step}: the metrics say {written}, the ledger {own}"
-            return Outcome(TOKENS, "failed", evidence, "metrics or ledger were edited", "the ledger can be replayed, the metrics cannot")
+            return Outcome(
+                TOKENS, "failed", evidence, "metrics or ledger were edited", "the ledger can be replayed, the metrics cannot"
+            )
         totals = {name: total + written[name] for name, total in totals.items()}
     evidence = f"{totals['sampled']:,} sampled, {totals['trained']:,} trained, the rest excluded by reason, in {len(rows)} steps"
     return Outcome(TOKENS, "passed", evidence)
@@ -127,3 +165,78 @@ def tokens(run: RunFiles) -> Outcome:
 
 def _counted(counts: Any) -> tuple[int, int, dict[str, int]]:
     return counts["sampled"], counts["trained"], {name: count for name, count in counts["excluded"].items() if count}
+
+
+def metrics(run: RunFiles) -> Outcome:
+    """metrics.jsonl holds the metrics of the event log, line for line."""
+    path = run.folder / METRICS
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    written = [line for line in text.split("\n") if line.strip()]
+    wanted = [json_line(row.phase, row.step, row.values) for row in run.metrics]
+    fix = f"roserlhf train --resume makes {METRICS} again from {LOG} if the run is not finished; {LOG} is the source"
+    for number, (line, row) in enumerate(zip(written, wanted, strict=False), start=1):
+        if (place := _first_difference(line, row)) is not None:
+            return Outcome(
+                METRIC_ROWS, "failed", f"{METRICS} line {number}: {place}", "the file was edited, or its last line torn", fix
+            )
+    if len(written) != len(wanted):
+        evidence = f"{METRICS} has {len(written)} lines, {LOG} {len(wanted)} rows"
+        return Outcome(METRIC_ROWS, "failed", evidence, "lines were lost or added", fix)
+    return Outcome(METRIC_ROWS, "passed", f"{len(wanted):,} lines, each the row of the event log")
+
+
+def _first_difference(line: str, wanted: str) -> str | None:
+    if line == wanted.rstrip("\n"):
+        return None
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        return f"no JSON: {error}"
+    right = json.loads(wanted)
+    if not isinstance(found, Mapping):
+        return f"a JSON object must stand there, got {line:.60}"
+    names = [name for name in {**right, **found} if found.get(name) != right.get(name) or (name in found) != (name in right)]
+    return f"{names[0]} is {found.get(names[0])!r:.80}, the event log says {right.get(names[0])!r:.80}" if names else None
+
+
+def updates(run: RunFiles) -> Outcome:
+    """Every trained attempt took part in an update that was made, no other did, and the evidence is whole and finite."""
+    trained = {entry.attempt_id for entry in run.ledger_entries if entry.state == "trained"}
+    steps, made, count = set[int](), set[str](), 0
+    for update in run.log.updates():
+        count += 1
+        steps.add(update.step)
+        where = f"update {update.number} of step {update.step}"
+        if (problem := _odd_update(run, update)) is not None:
+            fix = "do not trust what is recomputed from this evidence; restore the event log from a copy"
+            return Outcome(UPDATES, "failed", f"{where}: {problem}", "the evidence was edited, or a worker broke", fix)
+        if update.skipped is None:
+            made.update(row.trajectory_id for row in update.rows)
+    missing = sorted({row.step for row in run.metrics if row.phase == "train"} - steps)
+    if missing and len(missing) == len(run.ledger.steps()):
+        return Outcome(UPDATES, "skipped", "this run kept no evidence of its updates")
+    if missing:
+        return Outcome(UPDATES, "failed", f"step {missing[0]} has no evidence of its updates", "rows were lost", _REPAIR)
+    if odd := sorted(made ^ trained):
+        where = "took part in no update that was made" if odd[0] in trained else "took part in an update"
+        state = "is trained in the ledger" if odd[0] in trained else "is not trained in the ledger"
+        evidence = f"{odd[0]} {state} and {where} ({len(odd)} such)"
+        return Outcome(UPDATES, "failed", evidence, "ledger or evidence was edited", "replay the step from its checkpoint")
+    return Outcome(UPDATES, "passed", f"{count:,} updates in {len(steps)} steps, of {len(made):,} trained attempts")
+
+
+def _odd_update(run: RunFiles, update: Update) -> str | None:
+    if update.skipped is None:
+        for name in ("denominator", "loss", "gradient_norm", "learning_rate"):
+            if not math.isfinite(getattr(update, name)):
+                return f"its {name} is {getattr(update, name)}, and it was made"
+    for row in update.rows:
+        record = run.records.get(("train", row.trajectory_id))
+        if record is None:
+            return f"it used {row.trajectory_id}, of which there is no record"
+        if len(row.current_logprobs) != record.sampled:
+            return f"it has {len(row.current_logprobs)} log-probabilities of {row.trajectory_id}, which sampled {record.sampled} tokens"
+        bad = next((i for i, logprob in enumerate(row.current_logprobs) if not -math.inf < logprob <= 0), None)
+        if bad is not None:
+            return f"log-probability {bad} of {row.trajectory_id} is {row.current_logprobs[bad]}"
+    return None

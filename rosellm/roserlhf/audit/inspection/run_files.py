@@ -13,8 +13,9 @@ from typing import Any
 from rosellm.roserlhf import checks, recipes
 from rosellm.roserlhf.config import build, load_toml
 from rosellm.roserlhf.errors import RunFolderError
-from rosellm.roserlhf.store.events import EventLog, Metrics, Policy
+from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.store.ledger import Ledger, LedgerEntry
+from rosellm.roserlhf.store.rows import Metrics, Policy
 from rosellm.roserlhf.trainer.checkpoint import checkpoint_steps
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.folder import CHECKPOINTS, LOG, RUN, SUMMARY

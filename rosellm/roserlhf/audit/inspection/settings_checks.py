@@ -32,7 +32,9 @@ def configuration(run: RunFiles) -> Outcome:
             evidence = f"{RUN} has {different} checkpoint {step} says"
             return Outcome(CONFIGURATION, "failed", evidence, "the file was edited after the run began", "put the value back")
     count = len(dict(fields_of(type(config))))
-    return Outcome(CONFIGURATION, "passed", f"{count} options, all of them written down: recipe {config.recipe}, seed {config.seed}")
+    return Outcome(
+        CONFIGURATION, "passed", f"{count} options, all of them written down: recipe {config.recipe}, seed {config.seed}"
+    )
 
 
 def _said(options: Any, key: str) -> bool:

@@ -1,0 +1,83 @@
+"""Checkpoints, exported model and tokenizer: whole, finite, and those that the policy table and the records name."""
+
+from __future__ import annotations
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from rosellm.roserlhf.audit.inspection.run_files import RunFiles
+from rosellm.roserlhf.audit.outcome import Outcome
+from rosellm.roserlhf.codec.hf import load_tokenizer, tokenizer_hash
+from rosellm.roserlhf.errors import CheckpointError
+from rosellm.roserlhf.models.causal import weights_hash
+from rosellm.roserlhf.trainer.checkpoint import Checkpoint, load_checkpoint
+from rosellm.roserlhf.trainer.folder import CHECKPOINTS
+
+WHOLE, FIRST, EXPORTED, TOKENIZER = "checkpoints", "first checkpoint", "exported model", "tokenizer"
+MODEL = "model/model.safetensors"
+
+
+def checkpoints(run: RunFiles) -> Outcome:
+    """Every checkpoint is as it was saved, finite, and holds the weights that the policy table names."""
+    steps = run.checkpoint_steps
+    if not steps:
+        fix = "a run that was stopped before its first checkpoint begins anew"
+        return Outcome(WHOLE, "info", f"there is no checkpoint in {CHECKPOINTS}", fix=fix)
+    for step in steps:
+        try:
+            found = load_checkpoint(run.checkpoint(step))
+        except CheckpointError as error:
+            fix = "remove it: resuming takes the one before" if step != steps[0] else "restore it from a copy"
+            return Outcome(WHOLE, "failed", str(error), "the files were damaged or edited", fix)
+        if (problem := _odd_checkpoint(run, found)) is not None:
+            fix = "restore checkpoint and event log from one copy: they belong together"
+            return Outcome(WHOLE, "failed", f"checkpoint {step}: {problem}", "it is of another run or another past", fix)
+    listed = ", ".join(map(str, steps))
+    return Outcome(WHOLE, "passed", f"{len(steps)} whole and finite, their weights those of the policy table: steps {listed}")
+
+
+def _odd_checkpoint(run: RunFiles, found: Checkpoint) -> str | None:
+    for name, tensor in {**found.model, **found.optimizer}.items():
+        if not bool(tensor.isfinite().all()):
+            return f"{name} holds NaN or infinity"
+    if found.step == 0 and not found.state.get("warm_start_finished", True):
+        return None  # v0 is entered once the warm start is over
+    known, own = run.content_hash(f"v{found.step}"), weights_hash(found.model)
+    return None if known == own else f"its weights hash to {own:.12}, the policy table says {known or 'nothing':.12}"
+
+
+def first_checkpoint(run: RunFiles) -> Outcome:
+    """The checkpoint of step 0 is kept: from it every step can be replayed."""
+    if not run.checkpoint_steps or 0 in run.checkpoint_steps:
+        return Outcome(FIRST, "passed", "kept" if run.checkpoint_steps else "none is due yet")
+    fix = "restore it from a copy; without it only steps after the oldest kept checkpoint can be replayed"
+    return Outcome(FIRST, "failed", f"{CHECKPOINTS}/0 is missing, the oldest is {run.checkpoint_steps[0]}", "it was removed", fix)
+
+
+def exported_model(run: RunFiles) -> Outcome:
+    """The model to be used is the last policy, bit for bit."""
+    if not run.finished:
+        return Outcome(EXPORTED, "skipped", "the run is not finished, so no model was exported yet")
+    path, version = run.folder / MODEL, f"v{run.config.steps}"
+    try:
+        own = weights_hash(load_file(path))
+    except (OSError, SafetensorError, ValueError) as error:
+        fix = "export the last checkpoint again, or restore the folder"
+        return Outcome(EXPORTED, "failed", f"{MODEL} cannot be read: {error}", "the file is missing or damaged", fix)
+    known = run.content_hash(version)
+    if own != known:
+        evidence = f"{MODEL} hashes to {own:.12}, {version} is {known or 'unknown':.12}"
+        return Outcome(EXPORTED, "failed", evidence, "the model was changed after the run", "use the last checkpoint instead")
+    return Outcome(EXPORTED, "passed", f"{MODEL} is {version}, {own:.12}")
+
+
+def tokenizer(run: RunFiles) -> Outcome:
+    """The tokenizer beside the records is the one whose ids they hold."""
+    own = tokenizer_hash(load_tokenizer(run.folder / "tokenizer"))
+    others = {record.tokenizer_hash for record in run.records.values()} - {own}
+    if others:
+        evidence = f"tokenizer/ hashes to {own:.12}, records were made with {sorted(others)[0]:.12}"
+        return Outcome(
+            TOKENIZER, "failed", evidence, "the tokenizer was changed after the run began", "restore tokenizer/ from a copy"
+        )
+    return Outcome(TOKENIZER, "passed", f"{own:.12}, the one of {len(run.records):,} records")
