@@ -13,13 +13,13 @@ from rosellm.roserlhf import recipes
 from rosellm.roserlhf.audit.examination.subject import Subject
 from rosellm.roserlhf.environment.named import environment_class
 from rosellm.roserlhf.errors import CheckpointError, ConfigError, RunFolderError
-from rosellm.roserlhf.models.causal import build_llama, load_weights
+from rosellm.roserlhf.models.causal import load_weights
 from rosellm.roserlhf.models.pretrained import load_pretrained
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint
 from rosellm.roserlhf.trainer.evaluate import find_checkpoint
 from rosellm.roserlhf.trainer.folder import RUN
 from rosellm.roserlhf.trainer.recipe import Recipe
-from rosellm.roserlhf.trainer.world import World
+from rosellm.roserlhf.trainer.world import World, new_model
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
@@ -78,21 +78,11 @@ def _on_cpu(recipe: Recipe) -> Recipe:
 
 def _model(recipe: Recipe, checkpoint: Checkpoint) -> LlamaForCausalLM:
     """Build the model that a checkpoint is of; how many tokens it knows is what the checkpoint says."""
-    sizes = recipe.config.model
     if EMBEDDING not in checkpoint.model:
         raise CheckpointError(f"checkpoint {checkpoint.step} must hold the weights of a Llama model, got no {EMBEDDING}")
-    model = build_llama(
-        vocabulary_size=checkpoint.model[EMBEDDING].shape[0],
-        layers=sizes.layers,
-        hidden_size=sizes.hidden_size,
-        heads=sizes.heads,
-        key_value_heads=sizes.key_value_heads,
-        intermediate_size=sizes.intermediate_size,
-        context_window=recipe.config.collect.context_window,
-        seed=recipe.config.seed,
-    )
+    model = new_model(recipe.config, vocabulary_size=checkpoint.model[EMBEDDING].shape[0], device="cpu")
     load_weights(model, checkpoint.model)
-    return model.eval()
+    return model
 
 
 def _world(recipe: Recipe, environment: str, tokenizer: Path) -> tuple[World | None, str]:

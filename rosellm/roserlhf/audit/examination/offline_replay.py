@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
-from rosellm.roserlhf.audit.examination.watched import update
 from rosellm.roserlhf.audit.outcome import Outcome
 from rosellm.roserlhf.batching.credit import group_rows, total_reward
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.models.causal import weights, weights_hash
 from rosellm.roserlhf.store.events import EventLog
+from rosellm.roserlhf.trainer.learning import learn, new_stepper
 from rosellm.roserlhf.trajectory import Trajectory
 
 NAME = "offline replay equals the online update"
@@ -71,6 +71,12 @@ def _rows(subject: Subject, trajectories: Sequence[Trajectory], rewards: Sequenc
 
 
 def _updated(subject: Subject, rows: Sequence[Row]) -> str:
-    model = subject.model_copy()
-    update(subject, model, rows)
+    options, model = subject.recipe.config.optimizer, subject.model_copy()
+    stepper = new_stepper(
+        subject.recipe.config, model, learning_rate=options.learning_rate, weight_decay=options.weight_decay
+    )
+    try:
+        learn(subject.recipe, stepper, rows, step=1)
+    finally:
+        stepper.close()
     return weights_hash(weights(model))

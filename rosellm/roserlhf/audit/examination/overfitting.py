@@ -14,6 +14,7 @@ from rosellm.roserlhf.audit.examination.subject import Episodes, Player, Subject
 from rosellm.roserlhf.audit.examination.watched import Training
 from rosellm.roserlhf.audit.outcome import Outcome
 from rosellm.roserlhf.environment.protocol import Task
+from rosellm.roserlhf.trainer.success import succeeded
 
 NAME = "a tiny task set is overfitted"
 
@@ -105,5 +106,6 @@ def _learn(
 
 def _successes(subject: Subject, episodes: Episodes) -> list[tuple[str, bool]]:
     assert subject.world is not None
-    found = [(trajectory.task_id, subject.world.succeeded(trajectory)) for trajectory in episodes.trajectories]
+    component = subject.world.environment.success_component
+    found = [(trajectory.task_id, succeeded(trajectory, component)) for trajectory in episodes.trajectories]
     return [(task_id, success) for task_id, success in found if success is not None]

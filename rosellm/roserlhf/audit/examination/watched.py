@@ -64,28 +64,12 @@ def watch(subject: Subject, rows: Sequence[Row], *, micro_batch_rows: int, tempe
         )
         return output
 
-    watched = replace(subject, recipe=replace(subject.recipe, objective=witness))
-    update(watched, subject.model_copy(), rows, micro_batch_rows=micro_batch_rows, temperature=temperature, learning_rate=0.0)
-    return seen
-
-
-def update(
-    subject: Subject,
-    model: LlamaForCausalLM,
-    rows: Sequence[Row],
-    *,
-    micro_batch_rows: int | None = None,
-    temperature: float | None = None,
-    learning_rate: float | None = None,
-) -> UpdateReport:
-    """Update `model` once on rows, with the subject's objective and optimizer options; None means as configured."""
-    with_stepper = Training(subject, model)
+    training = Training(replace(subject, recipe=replace(subject.recipe, objective=witness)), subject.model_copy())
     try:
-        return with_stepper.step(
-            rows, step=1, micro_batch_rows=micro_batch_rows, temperature=temperature, learning_rate=learning_rate
-        )
+        training.step(rows, step=1, micro_batch_rows=micro_batch_rows, temperature=temperature, learning_rate=0.0)
     finally:
-        with_stepper.close()
+        training.close()
+    return seen
 
 
 class Training:
@@ -93,7 +77,7 @@ class Training:
 
     def __init__(self, subject: Subject, model: LlamaForCausalLM) -> None:
         options = subject.recipe.config.optimizer
-        self._subject = subject
+        self._recipe = subject.recipe
         self._stepper: Stepper[Batch] = Stepper(
             model, learning_rate=options.learning_rate, weight_decay=options.weight_decay, gradient_clip=options.gradient_clip
         )
@@ -107,8 +91,8 @@ class Training:
         temperature: float | None = None,
         learning_rate: float | None = None,
     ) -> UpdateReport:
-        """Make one update of all rows."""
-        recipe = self._subject.recipe
+        """Make one update of all rows; None means as configured."""
+        recipe = self._recipe
         options = recipe.config.optimizer
 
         def shuffle(epoch: int, count: int) -> list[int]:

@@ -14,7 +14,7 @@ from rosellm.roserlhf.store.encoding import unpack_record
 from rosellm.roserlhf.store.rows import TrajectorySummary
 from rosellm.roserlhf.store.updates import Update
 from rosellm.roserlhf.trainer.folder import LOG
-from rosellm.roserlhf.trainer.session import json_line
+from rosellm.roserlhf.trainer.session import PROCESS, json_line
 from rosellm.roserlhf.trajectory import Trajectory
 
 EVENT_LOG, RECORDS, POLICIES, LEDGER, TOKENS, METRIC_ROWS = "event log", "records", "policy table", "ledger", "tokens", "metrics"
@@ -172,7 +172,7 @@ def metrics(run: RunFiles) -> Outcome:
     path = run.folder / METRICS
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     written = [line for line in text.split("\n") if line.strip()]
-    wanted = [json_line(row.phase, row.step, row.values) for row in run.metrics]
+    wanted = [json_line(row.phase, row.step, row.values) for row in run.metrics if row.phase != PROCESS]
     fix = f"roserlhf train --resume makes {METRICS} again from {LOG} if the run is not finished; {LOG} is the source"
     for number, (line, row) in enumerate(zip(written, wanted, strict=False), start=1):
         if (place := _first_difference(line, row)) is not None:
