@@ -18,11 +18,13 @@ from rosellm.roserlhf.audit.examination.subject import Subject
 from rosellm.roserlhf.audit.outcome import Outcome
 from rosellm.roserlhf.batching import credit as batching_credit
 from rosellm.roserlhf.batching.rows import Row, row_of
+from rosellm.roserlhf.batching.tensors import pad
 from rosellm.roserlhf.engine import local
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.engine.protocol import Ack, PolicyHandle, Request
 from rosellm.roserlhf.environment.protocol import StepResult, ToolRunner
 from rosellm.roserlhf.learner import policy
+from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.learner.step import Stepper, StepReport
 from rosellm.roserlhf.losses import clipped_policy_loss
 from rosellm.roserlhf.models.causal import weights, weights_hash
@@ -138,13 +140,11 @@ def name_stale_weights_fresh(patch: Patch, subject: Subject) -> None:
 
 
 def ignore_the_temperature_in_training(patch: Patch, subject: Subject) -> None:
-    honest = policy.policy_logprobs
-    patch.setattr(policy, "policy_logprobs", lambda model, ids, *, temperature: honest(model, ids, temperature=1.0))
+    patch.setattr(policy, "policy_logprobs", lambda model, ids, *, temperature: policy_logprobs(model, ids, temperature=1.0))
 
 
 def shift_the_log_probabilities(patch: Patch, subject: Subject) -> None:
-    honest = policy.policy_logprobs
-    patch.setattr(policy, "policy_logprobs", lambda *args, **how: honest(*args, **how).roll(1, 1))
+    patch.setattr(policy, "policy_logprobs", lambda *args, **how: policy_logprobs(*args, **how).roll(1, 1))
 
 
 def record_before_the_temperature(patch: Patch, subject: Subject) -> None:
@@ -195,10 +195,9 @@ def round_what_is_stored(patch: Patch, subject: Subject) -> None:
 
 
 def draw_from_an_unkeyed_stream(patch: Patch, subject: Subject) -> None:
-    honest = policy.pad
 
     def padded(rows: Sequence[Row], *where: Any) -> Any:
-        batch = honest(rows, *where)
+        batch = pad(rows, *where)
         return dataclasses.replace(batch, advantages=batch.advantages * (1 + 1e-4 * random.random()))
 
     patch.setattr(policy, "pad", padded)

@@ -1,7 +1,7 @@
 """Checks in an order: `stages + what is examined -> Outcomes`, each stage resting on earlier ones.
 
-A stage that rests on one that failed is skipped and says so: it could only repeat the fault under another name. So each fault is named
-once, where it first shows.
+A stage that rests on one that failed is skipped and says so: it could only repeat the fault under another name. So each fault is
+named once, where it first shows.
 """
 
 from __future__ import annotations

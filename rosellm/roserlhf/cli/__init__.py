@@ -25,6 +25,7 @@ commands:
   eval     success of a trained run, or of one checkpoint, on held-out tasks
   report   write the report of a run folder again
   replay   compute a training step again from its records and say what differs
+  doctor   check a run folder, a model or a batch; say what is wrong and why
 
   roserlhf COMMAND --help lists the options of a command
 
@@ -36,7 +37,7 @@ examples:
   roserlhf train --recipe grpo --seed 1 --out runs/mine
   roserlhf eval runs/mine --tasks 2048 --samples 8
 """
-COMMANDS = {"train": "train", "eval": "evaluate", "report": "report", "replay": "replay"}
+COMMANDS = {"train": "train", "eval": "evaluate", "report": "report", "replay": "replay", "doctor": "doctor"}
 """Every command and the module of this package that runs it."""
 
 

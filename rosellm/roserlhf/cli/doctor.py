@@ -3,100 +3,126 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from rosellm.roserlhf.audit.outcome import Outcome, exit_code
 from rosellm.roserlhf.cli.options import Flag, option_help, parse
 from rosellm.roserlhf.cli.verdicts import show_outcome, show_totals
 from rosellm.roserlhf.config import Config
 from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.report.markup import visible
 
 USAGE = """\
 usage: roserlhf doctor RUN [--repair] [--json FILE]
        roserlhf doctor --model M [--env E] [--json FILE]
        roserlhf doctor --batch FILE [--json FILE] [--html FILE]
 
+RUN      is the run folder to be trusted: hashes, laws, counts, ledger, checkpoints?
+--model  find a fault in training by nine steps, each resting on those before
+--batch  find what is wrong with the tensors of one training step
+
 Exit code 0 when nothing failed, 1 when a check failed, 2 when the call was wrong.
 """
 FLAGS = {
-    "help": Flag("this list"),
-    "model": Flag("run folder, checkpoint or Hugging Face folder: nine steps that find a fault in training", "M"),
+    "model": Flag("a run folder, one of its checkpoints/<step>, or a folder with config.json, safetensors and tokenizer", "M"),
     "env": Flag("environment to play, a name or module:Class; default: the run's", "E"),
-    "batch": Flag("tensors of one training batch, .parquet, .npz or .safetensors: what is wrong with it", "FILE"),
-    "repair": Flag("copy every intact row of a damaged event log into a new one, then check"),
-    "json": Flag("write the results there, too", "FILE"),
-    "html": Flag("write the page of a batch there, too", "FILE"),
+    "batch": Flag("tensors named as the arguments of check_batch: .parquet, .npz or .safetensors", "FILE"),
+    "repair": Flag("first copy every intact row of a damaged event log into a new one, and list what is lost"),
+    "json": Flag("write what was found there, too", "FILE"),
+    "html": Flag("write the page of the batch there, too", "FILE"),
+    "help": Flag("this list"),
 }
-_BELONGS = {"env": "model", "html": "batch", "repair": "RUN"}
+_BELONGS = {"env": "--model", "html": "--batch", "repair": "RUN"}
 
 
 def run(argv: Sequence[str]) -> int:
     """Examine what the command line names; return the exit code."""
-    named = {word.partition("=")[0].removeprefix("--") for word in argv if word.startswith("--")}
-    verb = next((name for name in ("model", "batch") if name in named), "RUN")
-    flags = parse(argv, Config, flags=FLAGS, operands=("RUN",) if verb == "RUN" else ())
-    if "help" in flags.flags:
+    given = {word.partition("=")[0] for word in argv}
+    verb = next((name for name in ("--model", "--batch") if name in given), "RUN")
+    parsed = parse(argv, Config, flags=FLAGS, operands=("RUN",) if verb == "RUN" else ())
+    if "help" in parsed.flags:
         print(f"{USAGE}\n{option_help(Config, FLAGS)}", end="")
         return 0
-    _require_fitting(flags.flags, verb)
-    for name in ("json", "html"):
-        if name in flags.flags and not Path(flags.flags[name]).absolute().parent.is_dir():
-            raise ConfigError(f"--{name} must name a file in an existing folder, got {flags.flags[name]}")
+    _require_fitting(parsed.flags, verb)
     console = Console(highlight=False)
-    if verb == "batch":
-        raise NotImplementedError
-    if verb == "model":
-        outcomes = _model(console, Path(flags.flags["model"]), flags.flags.get("env"))
+    if verb == "--batch":
+        return _batch(console, Path(parsed.flags["batch"]), parsed.flags)
+    if verb == "--model":
+        outcomes = _model(console, Path(parsed.flags["model"]), parsed.flags.get("env"))
     else:
-        raise NotImplementedError
+        outcomes = _run(console, Path(parsed.operands[0]), repair="repair" in parsed.flags)
     show_totals(console, outcomes)
-    _write_json(flags.flags.get("json"), {"outcomes": [outcome.to_dict() for outcome in outcomes]})
+    _write(parsed.flags.get("json"), json.dumps({"outcomes": [outcome.to_dict() for outcome in outcomes]}, indent=1) + "\n")
     return exit_code(outcomes)
 
 
 def _require_fitting(flags: dict[str, str], verb: str) -> None:
     if "model" in flags and "batch" in flags:
-        raise ConfigError("doctor must be given RUN, --model or --batch, got --model and --batch")
+        raise ConfigError("doctor must be given one of RUN, --model and --batch, got --model and --batch")
     for name, owner in _BELONGS.items():
         if name in flags and owner != verb:
-            raise ConfigError(
-                f"--{name} must come with {owner if owner == 'RUN' else '--' + owner}, got {verb if verb == 'RUN' else '--' + verb}"
-            )
+            raise ConfigError(f"--{name} must come with {owner}, got {verb}")
+    for name in ("json", "html"):
+        if name in flags and not Path(flags[name]).absolute().parent.is_dir():
+            raise ConfigError(f"--{name} must name a file in a folder that exists, got {flags[name]}")
 
 
-def _write_json(path: str | None, content: dict[str, Any]) -> None:
+def _write(path: str | None, text: str) -> None:
     if path is not None:
-        Path(path).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        Path(path).write_text(text, encoding="utf-8")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(Text(visible(text)), soft_wrap=True)
 
 
 def _model(console: Console, folder: Path, environment: str | None) -> list[Outcome]:
     """Run the nine steps, each printed as soon as it is known."""
-    with console.status("loading"):
+    with console.status("loading") as line:
         from rosellm.roserlhf.audit.examination.loading import load_subject  # loads torch
         from rosellm.roserlhf.audit.examination.order import examine
 
-        subject = load_subject(folder, environment, console.print)
-    console.print(
-        f"{folder}: weights {subject.version}, {sum(p.numel() for p in subject.model.parameters()):,} parameters", markup=False
-    )
-    outcomes: list[Outcome] = []
-    with console.status("") as line:
+        subject = load_subject(folder, environment, lambda why: _say(console, why))
+        size = sum(parameter.numel() for parameter in subject.model.parameters())
+        _say(console, f"{folder}: weights {subject.version}, {size:,} parameters, recipe {subject.recipe.config.recipe}")
+        if subject.world is None:
+            _say(console, f"{subject.no_world}; replies to made-up prompts are examined instead")
         now = ""
 
         def on_step(number: int, name: str) -> None:
             nonlocal now
             now = f"step {number} of 9: {name}"
-            line.update(now)
+            line.update(Text(now))
 
         def on_update(update: int, updates: int, success: float) -> None:
-            line.update(f"{now}, update {update} of at most {updates}, success {success:.2f}")
+            line.update(Text(f"{now}: update {update} of at most {updates}, success {success:.2f}"))
 
-        for number, outcome in enumerate(_closing(examine(subject, on_step=on_step, on_update=on_update)), start=1):
-            show_outcome(console, outcome, number)
-            outcomes.append(outcome)
+        outcomes: list[Outcome] = []
+        with closing(examine(subject, on_step=on_step, on_update=on_update)) as steps:
+            for number, outcome in enumerate(steps, start=1):
+                show_outcome(console, outcome, number)
+                outcomes.append(outcome)
     return outcomes
+
+
+def _run(console: Console, folder: Path, *, repair: bool) -> list[Outcome]:
+    """Make the checks of a run folder, each printed as soon as it is known."""
+    with console.status("loading") as line:
+        from rosellm.roserlhf.audit.inspection.order import inspect_run  # loads torch
+
+        outcomes: list[Outcome] = []
+        with closing(inspect_run(folder, lambda number, name: line.update(Text(f"check {number}: {name}")))) as checks:
+            for outcome in checks:
+                show_outcome(console, outcome)
+                outcomes.append(outcome)
+    return outcomes
+
+
+def _batch(console: Console, path: Path, flags: dict[str, Any]) -> int:
+    raise NotImplementedError

@@ -1,4 +1,4 @@
-"""How the outcomes of checks look in a terminal: `Outcome -> a verdict, its evidence, likely cause and fix`, wrapped to the width."""
+"""How outcomes of checks look in a terminal: `Outcome -> verdict, evidence, likely cause and fix`, wrapped to the width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was named on the command line -> a `Subject`: a run folder, one of its checkpoints, or a folder in the Hugging Face layout."""
+"""What was named -> a `Subject`: a run folder, one of its checkpoints, or a folder in the Hugging Face layout."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def load_subject(folder: Path, environment: str | None = None, on_skip: Callable
     """Load who is to be examined.
 
     Args:
-        folder: a run folder (its newest whole checkpoint is taken), one of its `checkpoints/<step>`, or a folder with `config.json`,
-            safetensors and `tokenizer.json`.
+        folder: a run folder (its newest whole checkpoint is taken), one of its `checkpoints/<step>`, or a folder with
+            `config.json`, safetensors and `tokenizer.json`.
         environment: a built-in name or an import path; default: the run's own, and none for a folder that belongs to no run.
         on_skip: is told of each newer checkpoint that cannot be used, and why.
 

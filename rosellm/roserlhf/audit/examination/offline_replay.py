@@ -72,9 +72,7 @@ def _rows(subject: Subject, trajectories: Sequence[Trajectory], rewards: Sequenc
 
 def _updated(subject: Subject, rows: Sequence[Row]) -> str:
     options, model = subject.recipe.config.optimizer, subject.model_copy()
-    stepper = new_stepper(
-        subject.recipe.config, model, learning_rate=options.learning_rate, weight_decay=options.weight_decay
-    )
+    stepper = new_stepper(subject.recipe.config, model, learning_rate=options.learning_rate, weight_decay=options.weight_decay)
     try:
         learn(subject.recipe, stepper, rows, step=1)
     finally:

@@ -9,10 +9,12 @@ from typing import Any
 
 from rosellm.roserlhf.audit.inspection.run_files import METRICS, Record, RunFiles, step_of
 from rosellm.roserlhf.audit.outcome import Outcome
+from rosellm.roserlhf.batching.rows import row_of
 from rosellm.roserlhf.errors import StoreError
 from rosellm.roserlhf.store.encoding import unpack_record
 from rosellm.roserlhf.store.rows import TrajectorySummary
 from rosellm.roserlhf.store.updates import Update
+from rosellm.roserlhf.trainer.account import row_hash
 from rosellm.roserlhf.trainer.folder import LOG
 from rosellm.roserlhf.trainer.session import PROCESS, json_line
 from rosellm.roserlhf.trajectory import Trajectory
@@ -21,17 +23,18 @@ EVENT_LOG, RECORDS, POLICIES, LEDGER, TOKENS, METRIC_ROWS = "event log", "record
 UPDATES = "updates"
 _REPAIR = f"roserlhf doctor RUN --repair copies every intact row into a new {LOG} and lists what is lost"
 
+_REPAIR_COPY = f"restore {LOG} from a copy"
+
 
 def event_log(run: RunFiles) -> Outcome:
     """The file opens, and every row but the records themselves can be read."""
     try:
-        superseded = {"include_superseded": True}
         counts = {
-            "ledger events": sum(1 for _ in run.log.ledger(**superseded)),
-            "scores": sum(1 for _ in run.log.scores(**superseded)),
-            "metrics": len(run.log.metrics(**superseded)),
-            "policies": len(run.log.policies(**superseded)),
-            "updates": sum(1 for _ in run.log.updates(**superseded)),
+            "ledger events": sum(1 for _ in run.log.ledger(include_superseded=True)),
+            "scores": sum(1 for _ in run.log.scores(include_superseded=True)),
+            "metrics": len(run.log.metrics(include_superseded=True)),
+            "policies": len(run.log.policies(include_superseded=True)),
+            "updates": sum(1 for _ in run.log.updates(include_superseded=True)),
         }
     except StoreError as error:
         return Outcome(EVENT_LOG, "failed", str(error), "the file was damaged on the disk or edited", _REPAIR)
@@ -52,7 +55,8 @@ def records(run: RunFiles) -> Outcome:
                 return _edited(f"{about.trajectory_id} of step {about.step}: {odd}")
             count += 1
             if not about.superseded:
-                record = Record(about.step, about.phase, about.sampled_tokens, about.policy_versions, trajectory.tokenizer_hash)
+                hashed = row_hash(row_of(trajectory)) if about.phase == "train" else None
+                record = Record(about.step, about.sampled_tokens, about.policy_versions, trajectory.tokenizer_hash, hashed)
                 found[about.phase, about.trajectory_id] = record
                 if about.phase == "train" and (odd := _odd_versions(record, known)) is not None:
                     evidence = f"{about.trajectory_id} of step {about.step} was sampled by {odd}"
@@ -66,7 +70,7 @@ def records(run: RunFiles) -> Outcome:
 
 
 def _edited(evidence: str) -> Outcome:
-    return Outcome(RECORDS, "failed", evidence, "the record was edited after it was stored", "restore the event log from a copy")
+    return Outcome(RECORDS, "failed", evidence, "the record was edited after it was stored", _REPAIR_COPY)
 
 
 def _odd_column(trajectory: Trajectory, about: TrajectorySummary) -> str | None:
@@ -111,9 +115,7 @@ def policy_table(run: RunFiles) -> Outcome:
         elif not policy.content_hash:
             problem = "it has no hash of its weights"
         if problem is not None:
-            return Outcome(
-                POLICIES, "failed", f"version {policy.version}: {problem}", "the table was edited", "restore the event log"
-            )
+            return Outcome(POLICIES, "failed", f"version {policy.version}: {problem}", "the table was edited", _REPAIR_COPY)
         seen[policy.version] = policy.step
     if run.finished and f"v{run.config.steps}" not in seen:
         return Outcome(POLICIES, "failed", f"the run is finished and v{run.config.steps} is missing", "rows were lost", _REPAIR)
@@ -135,6 +137,12 @@ def ledger(run: RunFiles) -> Outcome:
             held = f"{stored[name].sampled} tokens" if name in stored else "nothing"
             evidence = f"attempt {name} sampled {counted} tokens in the ledger, its record holds {held}"
             return Outcome(LEDGER, "failed", evidence, "a record or a ledger event was lost or edited", _REPAIR)
+    ends = {entry.attempt_id: entry.detail for entry in run.ledger_entries if entry.state in ("rejected", "trained")}
+    for name, detail in ends.items():
+        hashed = detail.get("row_hash") if isinstance(detail, Mapping) else None
+        if hashed is not None and hashed != stored[name].row_hash:
+            evidence = f"the tokens or log-probabilities of {name} are not those that entered the loss: another row hash"
+            return Outcome(LEDGER, "failed", evidence, "the record was edited after its step", _REPAIR_COPY)
     states = ", ".join(f"{count:,} {state}" for state, count in sorted(replayed.states().items()))
     return Outcome(LEDGER, "passed", f"{len(attempts):,} attempts in {len(replayed.steps())} steps balance: {states}")
 
@@ -235,7 +243,7 @@ def _odd_update(run: RunFiles, update: Update) -> str | None:
         if record is None:
             return f"it used {row.trajectory_id}, of which there is no record"
         if len(row.current_logprobs) != record.sampled:
-            return f"it has {len(row.current_logprobs)} log-probabilities of {row.trajectory_id}, which sampled {record.sampled} tokens"
+            return f"it has {len(row.current_logprobs)} log-probabilities of {row.trajectory_id}, which has {record.sampled} tokens"
         bad = next((i for i, logprob in enumerate(row.current_logprobs) if not -math.inf < logprob <= 0), None)
         if bad is not None:
             return f"log-probability {bad} of {row.trajectory_id} is {row.current_logprobs[bad]}"

@@ -29,10 +29,11 @@ class Record:
     """What the other files say something about, of one live record."""
 
     step: int
-    phase: str
     sampled: int
     versions: tuple[str, ...]
     tokenizer_hash: str
+    row_hash: str | None
+    """Of what entered the loss; None for records that are not trained on."""
 
 
 class RunFiles:
