@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Set
 from typing import Any
 
@@ -23,7 +24,7 @@ EVENT_LOG, RECORDS, POLICIES, LEDGER, TOKENS, METRIC_ROWS = "event log", "record
 UPDATES = "updates"
 _REPAIR = f"roserlhf doctor RUN --repair copies every intact row into a new {LOG} and lists what is lost"
 
-_REPAIR_COPY = f"restore {LOG} from a copy"
+_RESTORE = f"restore {LOG} from a copy"
 
 
 def event_log(run: RunFiles) -> Outcome:
@@ -70,7 +71,7 @@ def records(run: RunFiles) -> Outcome:
 
 
 def _edited(evidence: str) -> Outcome:
-    return Outcome(RECORDS, "failed", evidence, "the record was edited after it was stored", _REPAIR_COPY)
+    return Outcome(RECORDS, "failed", evidence, "the record was edited after it was stored", _RESTORE)
 
 
 def _odd_column(trajectory: Trajectory, about: TrajectorySummary) -> str | None:
@@ -115,7 +116,7 @@ def policy_table(run: RunFiles) -> Outcome:
         elif not policy.content_hash:
             problem = "it has no hash of its weights"
         if problem is not None:
-            return Outcome(POLICIES, "failed", f"version {policy.version}: {problem}", "the table was edited", _REPAIR_COPY)
+            return Outcome(POLICIES, "failed", f"version {policy.version}: {problem}", "the table was edited", _RESTORE)
         seen[policy.version] = policy.step
     if run.finished and f"v{run.config.steps}" not in seen:
         return Outcome(POLICIES, "failed", f"the run is finished and v{run.config.steps} is missing", "rows were lost", _REPAIR)
@@ -124,27 +125,33 @@ def policy_table(run: RunFiles) -> Outcome:
 
 def ledger(run: RunFiles) -> Outcome:
     """Every attempt's path is legal and at its end, and what it sampled is what its record holds."""
-    replayed = run.ledger  # a path that is not legal is an error here
     stored = {name: record for (phase, name), record in run.records.items() if phase == "train"}
-    by_step: dict[int, int] = {}
+    by_step = Counter[int]()
     for record in stored.values():
-        by_step[record.step] = by_step.get(record.step, 0) + record.sampled
-    replayed.balance(recorded=by_step, allow_open=not run.finished)
-    attempts = {entry.attempt_id: entry.sampled for entry in run.ledger_entries if entry.sampled is not None}
-    for name in sorted({*attempts, *stored}):
-        counted = attempts.get(name)
-        if name not in stored or counted != stored[name].sampled:
-            held = f"{stored[name].sampled} tokens" if name in stored else "nothing"
-            evidence = f"attempt {name} sampled {counted} tokens in the ledger, its record holds {held}"
-            return Outcome(LEDGER, "failed", evidence, "a record or a ledger event was lost or edited", _REPAIR)
+        by_step[record.step] += record.sampled
+    try:
+        run.ledger.balance(recorded=by_step, allow_open=not run.finished)
+    except StoreError as error:
+        return Outcome(LEDGER, "failed", str(error), "a record or a ledger event was lost or edited", _RESTORE)
+    if (problem := _odd_attempt(run, stored)) is not None:
+        return Outcome(LEDGER, "failed", problem, "the record was edited after its step, or a ledger event was", _RESTORE)
+    states = ", ".join(f"{count:,} {state}" for state, count in sorted(run.ledger.states().items()))
+    return Outcome(LEDGER, "passed", f"{len(stored):,} attempts in {len(run.ledger.steps())} steps balance: {states}")
+
+
+def _odd_attempt(run: RunFiles, stored: Mapping[str, Record]) -> str | None:
+    """Name the first attempt whose record is missing, of another length, or not the one that entered the loss."""
+    counted = {entry.attempt_id: entry.sampled for entry in run.ledger_entries if entry.sampled is not None}
     ends = {entry.attempt_id: entry.detail for entry in run.ledger_entries if entry.state in ("rejected", "trained")}
-    for name, detail in ends.items():
+    for name in sorted({*counted, *stored}):
+        record, detail = stored.get(name), ends.get(name)
+        if record is None or counted.get(name) != record.sampled:
+            held = "nothing" if record is None else f"{record.sampled} tokens"
+            return f"attempt {name} sampled {counted.get(name)} tokens in the ledger, its record holds {held}"
         hashed = detail.get("row_hash") if isinstance(detail, Mapping) else None
-        if hashed is not None and hashed != stored[name].row_hash:
-            evidence = f"the tokens or log-probabilities of {name} are not those that entered the loss: another row hash"
-            return Outcome(LEDGER, "failed", evidence, "the record was edited after its step", _REPAIR_COPY)
-    states = ", ".join(f"{count:,} {state}" for state, count in sorted(replayed.states().items()))
-    return Outcome(LEDGER, "passed", f"{len(attempts):,} attempts in {len(replayed.steps())} steps balance: {states}")
+        if hashed is not None and hashed != record.row_hash:
+            return f"the tokens or log-probabilities of {name} are not those that entered the loss: another row hash"
+    return None
 
 
 def tokens(run: RunFiles) -> Outcome:
