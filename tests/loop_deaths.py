@@ -110,7 +110,7 @@ MORE_DEATHS: dict[str, list[Callable[[], None]]] = {
     "amid the first evaluation": [at(EventLog, "append_trajectory", call=3, when=of_phase("evaluate-greedy", 0))],
     "between sampling and update": [at(step, "learn", when=of_step(3))],
     "between two updates": [at(Stepper, "step", call=12 + 2 * 2 + 1, after=True)],
-    "amid the account": [at(EventLog, "append_ledger", call=100)],
+    "amid the account": [at(EventLog, "append_entries", call=3 * 2 + 3, after=True)],
     "between account and checkpoint": [at(run._Loop, "_report_step", call=2)],
     "before state.json": [at(checkpoint, "_state_hash", call=5)],
     "between checkpoint and pruning": [at(run, "prune", call=5)],

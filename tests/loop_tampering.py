@@ -13,9 +13,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from rosellm.roserlhf.store.events import EventLog, Metrics, Policy, StoredTrajectory
-from rosellm.roserlhf.store.ledger import LedgerEntry
-from rosellm.roserlhf.store.updates import Update
+from rosellm.roserlhf.store import EventLog, LedgerEntry, Metrics, Policy, StoredTrajectory, Update
 from rosellm.roserlhf.trajectory import PolicyAction, Trajectory
 
 Item = StoredTrajectory | LedgerEntry | Policy | Metrics | Update

@@ -9,12 +9,10 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Sequence
-from typing import Any
 
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.rollout.collect import Planned
-from rosellm.roserlhf.store.events import EventLog
-from rosellm.roserlhf.store.ledger import Ledger, LedgerEntry
+from rosellm.roserlhf.store import EventLog, Ledger, LedgerEntry, State
 from rosellm.roserlhf.trajectory import Trajectory
 
 
@@ -35,51 +33,37 @@ class Account:
 
     def launch(self, planned: Sequence[Planned]) -> None:
         """Say which episodes are about to be played."""
-        with self._log.transaction():
-            for episode in planned:
-                self._add(LedgerEntry(episode.trajectory_id, "launched", step=self._step))
+        self._add([LedgerEntry(episode.trajectory_id, "launched", step=self._step) for episode in planned])
 
     def finish(self, trajectories: Sequence[Trajectory]) -> None:
         """Store the records of the episodes, and how each ended."""
         with self._log.transaction():
             for trajectory in trajectories:
-                sampled = trajectory.sampled_tokens
-                self._recorded += sampled
                 self._log.append_trajectory(trajectory, step=self._step, phase="train")
-                state: Any = "finished" if trajectory.is_finished else "failed"
-                reason = None if trajectory.failure is None else trajectory.failure.cause
-                self._add(LedgerEntry(trajectory.trajectory_id, state, step=self._step, sampled=sampled, reason=reason))
+            self._add([self._end_of(trajectory) for trajectory in trajectories])
 
     def place(self, rows: Sequence[Row], rewards: Sequence[float | None]) -> None:
         """Say of every row where its tokens went, then prove that none is missing."""
-        for row, reward in zip(rows, rewards, strict=True):
-            detail = {"reward": reward, "advantage": row.advantage, "row_hash": row_hash(row)}
-            if not row.trained:
-                reason = max(row.excluded, key=lambda name: row.excluded[name], default="no sampled token")
-                self._add(LedgerEntry(row.trajectory_id, "rejected", step=self._step, reason=reason, detail=detail))
-                continue
-            self._add(LedgerEntry(row.trajectory_id, "admitted", step=self._step))
-            self._add(
-                LedgerEntry(
-                    row.trajectory_id,
-                    "trained",
-                    step=self._step,
-                    trained=row.trained,
-                    excluded=row.excluded,
-                    detail=detail,
-                )
-            )
+        self._add([entry for row, reward in zip(rows, rewards, strict=True) for entry in self._places_of(row, reward)])
         self._ledger.balance(recorded={self._step: self._recorded})
 
-    def _add(self, entry: LedgerEntry) -> None:
-        self._ledger.add(entry)
-        self._log.append_ledger(
-            entry.attempt_id,
-            entry.state,
-            step=entry.step,
-            reason=entry.reason,
-            detail=entry.detail,
-            sampled=entry.sampled,
-            trained=entry.trained,
-            excluded=entry.excluded,
-        )
+    def _end_of(self, trajectory: Trajectory) -> LedgerEntry:
+        sampled = trajectory.sampled_tokens
+        self._recorded += sampled
+        state: State = "finished" if trajectory.is_finished else "failed"
+        reason = None if trajectory.failure is None else trajectory.failure.cause
+        return LedgerEntry(trajectory.trajectory_id, state, step=self._step, sampled=sampled, reason=reason)
+
+    def _places_of(self, row: Row, reward: float | None) -> list[LedgerEntry]:
+        name, step = row.trajectory_id, self._step
+        detail = {"reward": reward, "advantage": row.advantage, "row_hash": row_hash(row)}
+        if not row.trained:
+            reason = max(row.excluded, key=lambda name: row.excluded[name], default="no sampled token")
+            return [LedgerEntry(name, "rejected", step=step, reason=reason, detail=detail)]
+        trained = LedgerEntry(name, "trained", step=step, trained=row.trained, excluded=row.excluded, detail=detail)
+        return [LedgerEntry(name, "admitted", step=step), trained]
+
+    def _add(self, entries: Sequence[LedgerEntry]) -> None:
+        for entry in entries:
+            self._ledger.add(entry)
+        self._log.append_entries(entries)

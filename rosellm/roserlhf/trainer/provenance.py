@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from rosellm.roserlhf import checks
+from rosellm.roserlhf import __version__, checks
 from rosellm.roserlhf.errors import RunFolderError
 from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.trainer.folder import LOG, difference
@@ -49,6 +49,7 @@ def this_machine(device: torch.device) -> dict[str, str]:
         "threads": str(torch.get_num_threads()),
         "device": device.type if device.type == "cpu" else torch.cuda.get_device_name(device),
         **versions(),
+        "rosellm": __version__,
     }
 
 
