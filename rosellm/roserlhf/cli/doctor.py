@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from rosellm.roserlhf.audit.outcome import Outcome, exit_code
 from rosellm.roserlhf.cli.options import Flag, option_help, parse
-from rosellm.roserlhf.cli.verdicts import show_outcome, show_totals
+from rosellm.roserlhf.cli.verdicts import show_outcome, show_report, show_totals
 from rosellm.roserlhf.config import Config
 from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.report.markup import visible
@@ -62,7 +61,7 @@ def run(argv: Sequence[str]) -> int:
     return exit_code(outcomes)
 
 
-def _require_fitting(flags: dict[str, str], verb: str) -> None:
+def _require_fitting(flags: Mapping[str, str], verb: str) -> None:
     if "model" in flags and "batch" in flags:
         raise ConfigError("doctor must be given one of RUN, --model and --batch, got --model and --batch")
     for name, owner in _BELONGS.items():
@@ -124,5 +123,15 @@ def _run(console: Console, folder: Path, *, repair: bool) -> list[Outcome]:
     return outcomes
 
 
-def _batch(console: Console, path: Path, flags: dict[str, Any]) -> int:
-    raise NotImplementedError
+def _batch(console: Console, path: Path, flags: Mapping[str, str]) -> int:
+    """Check the tensors of one training step."""
+    with console.status("reading"):
+        from rosellm.roserlhf.audit import check_batch  # loads torch
+        from rosellm.roserlhf.audit.batch_file import read_batch
+
+        report = check_batch(**read_batch(path))
+    show_report(console, report)
+    _write(flags.get("json"), report.to_json() + "\n")
+    if "html" in flags:
+        report.write_html(flags["html"])
+    return int(bool(report.at_least("error")))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from rosellm.roserlhf.audit.findings import Report
 from rosellm.roserlhf.audit.outcome import Outcome
 from rosellm.roserlhf.report.markup import visible
 
@@ -33,9 +34,21 @@ def show_outcome(console: Console, outcome: Outcome, number: int | None = None) 
 
 
 def _print(console: Console, paragraph: str) -> None:
-    width = max(40, min(console.width, 120))
-    for line in textwrap.wrap(visible(paragraph), width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False):
+    text = visible(paragraph)
+    for line in textwrap.wrap(text, _width(console), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False):
         console.print(Text(line), soft_wrap=True)
+
+
+def _width(console: Console) -> int:
+    return max(40, min(console.width, 120))
+
+
+def show_report(console: Console, report: Report) -> None:
+    """Print a report; what belongs to a finding is set in, whatever the width."""
+    for line in str(report).splitlines():
+        margin = " " * (len(line) - len(line.lstrip())) or " " * 9
+        for part in textwrap.wrap(line, _width(console), subsequent_indent=margin, break_on_hyphens=False):
+            console.print(Text(part), soft_wrap=True)
 
 
 def show_totals(console: Console, outcomes: Sequence[Outcome]) -> None:
