@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as arrow
-import pyarrow.parquet as parquet
+import pyarrow as arrow  # type: ignore[import-untyped]
+import pyarrow.parquet as parquet  # type: ignore[import-untyped]
 import pytest
 import torch
 from safetensors.torch import save_file

@@ -305,6 +305,16 @@ def test_an_update_that_depends_on_an_unkeyed_stream_is_not_replayed(subject: Su
     assert "unkeyed random stream" in found.cause
 
 
+def test_a_credit_function_without_a_hand_computation_is_a_warning(subject: Subject, here: Patch) -> None:
+    def centred(rewards: Tensor) -> Tensor:
+        return rewards - rewards.mean()
+
+    outcomes = examined(dataclasses.replace(subject, recipe=dataclasses.replace(subject.recipe, credit=centred)))
+    assert failed(outcomes) == []
+    assert outcomes[3].verdict == "warning"
+    assert "the advantages of centred were not compared" in outcomes[3].evidence
+
+
 def test_what_the_examined_code_raises_is_a_finding(subject: Subject, here: Patch) -> None:
     def broken(*args: Any, **how: Any) -> Any:
         raise ZeroDivisionError("no\ntokens")

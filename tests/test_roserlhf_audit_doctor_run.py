@@ -407,6 +407,17 @@ def test_an_attempt_to_write_into_the_terminal_is_shown(run: Path, capsys: pytes
     assert "[bold]red" in out
 
 
+def test_a_torn_tail_is_no_damage(run: Path) -> None:
+    with EventLog.open(run / "events.db") as log:
+        log.append_metrics("process", 9, {"machine": {}})
+        wal = (run / "events.db-wal").read_bytes()
+        (run / "events.db-wal").write_bytes(wal[:-7])
+        shutil.copytree(run, run.parent / "killed")
+    outcomes = inspected(run.parent / "killed")
+    assert {outcome.verdict for outcome in outcomes.values()} == {"passed"}, outcomes
+    assert "ends in the middle of a write" in outcomes["event log"].evidence
+
+
 def test_a_log_that_is_written_meanwhile_can_be_inspected(run: Path) -> None:
     with EventLog.open(run / "events.db"):
         assert {outcome.verdict for outcome in inspected(run).values()} == {"passed"}

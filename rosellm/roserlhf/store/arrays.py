@@ -70,7 +70,7 @@ def read_columns(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str
 
 def _open(path: Path) -> Any:
     try:
-        import pyarrow.parquet as parquet
+        import pyarrow.parquet as parquet  # type: ignore[import-untyped]
     except ModuleNotFoundError as error:
         raise MissingExtraError("Parquet needs pyarrow: pip install 'rosellm[store]'", name="pyarrow") from error
     if not path.is_file():

@@ -83,7 +83,10 @@ def hand_credit(subject: Subject, episodes: Episodes) -> Outcome:
     credit: Any = subject.recipe.credit
     if credit not in HANDS:
         name = getattr(credit, "__name__", repr(credit))
-        return Outcome(NAME, "skipped", f"there is no hand computation of the credit function {name}; totals and returns agree")
+        evidence = f"totals and returns agree; the advantages of {name} were not compared: it has no hand computation"
+        return Outcome(
+            NAME, "warning", evidence, "the credit function is one of your own", "compare it with a slow computation of it"
+        )
     made_up: list[float | None] = [float((i * i) % 7) + 0.1 * i for i in range(len(episodes.trajectories))]
     for what, rewards in (("as scored", episodes.rewards), ("made up", made_up)):
         if (wrong := _wrong_advantage(subject, episodes.trajectories, rewards)) is not None:

@@ -39,7 +39,8 @@ def event_log(run: RunFiles) -> Outcome:
         }
     except StoreError as error:
         return Outcome(EVENT_LOG, "failed", str(error), "the file was damaged on the disk or edited", _REPAIR)
-    return Outcome(EVENT_LOG, "passed", "every checksum holds: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()))
+    evidence = "every checksum holds: " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return Outcome(EVENT_LOG, "passed", "; ".join([evidence, *run.notes]))
 
 
 def records(run: RunFiles) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,6 +53,8 @@ class RunFiles:
         self.folder = folder
         self.records: dict[tuple[str, str], Record] = {}
         """Live records by phase and id, once they were read through."""
+        self.notes: list[str] = []
+        """What the event log said when it was opened; a torn tail is no damage, it was never acknowledged."""
         self._log: EventLog | None = None
 
     def close(self) -> None:
@@ -63,7 +66,10 @@ class RunFiles:
     def log(self) -> EventLog:
         """The event log, opened for reading."""
         if self._log is None:
-            self._log = EventLog.read(self.folder / LOG)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                self._log = EventLog.read(self.folder / LOG)
+            self.notes += [str(warning.message) for warning in caught]
         return self._log
 
     @cached_property
