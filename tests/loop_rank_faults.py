@@ -12,9 +12,12 @@ from typing import Any
 def count_locally(folder: Path, index: int) -> None:
     """Divide by the tokens of this rank alone, as whoever forgets the process group does."""
     from rosellm.roserlhf.audit.examination import rank
+    from rosellm.roserlhf.losses import step_denominator
 
-    honest: Any = rank.step_denominator  # type: ignore[attr-defined]
-    rank.step_denominator = lambda masks, mode, group: honest(masks, mode)  # type: ignore[attr-defined]
+    def local(masks: Any, mode: Any, group: Any) -> Any:
+        return step_denominator(masks, mode)
+
+    vars(rank)["step_denominator"] = local
     rank.run_rank(folder, index)
 
 

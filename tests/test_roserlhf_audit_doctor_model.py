@@ -51,7 +51,8 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+        model = torch.nn.Module.to(LlamaForCausalLM(config), torch.bfloat16)
+    model.save_pretrained(folder)
     build_tokenizer(["hello"]).save_pretrained(folder)
     return folder
 
