@@ -584,7 +584,7 @@ def test_a_damaged_record_is_named_and_the_others_are_read(path: Path) -> None:
         connection.execute("UPDATE records SET record = ? WHERE row = 2", (record[:-1] + bytes([record[-1] ^ 1]),))
     connection.close()
     with EventLog.read(path) as log:
-        with pytest.raises(StoreError, match="is damaged: row 2 of records does not match its checksum"):
+        with pytest.raises(StoreError, match="is damaged: row 2 of records does not match its hash"):
             log.trajectory("b")
         assert log.trajectory("a").trajectory == episode("a")
         assert log.trajectory("c").trajectory == episode("c")

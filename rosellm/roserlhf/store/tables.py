@@ -4,7 +4,9 @@ Every row ends with two columns of its own: `superseded`, 1 once its step was ru
 values. Where a row is superseded the checksum's bits are inverted (it turns negative), so a flag that was damaged shows, too. Rows
 are only ever added, or marked superseded.
 
-A name that is no valid Unicode (lone surrogates) is stored as a blob of its bytes; names are data, never paths or SQL.
+A record's bytes stand in a table of their own, so that scanning the columns does not touch them; the row of the same number in
+`trajectories` holds their SHA-256. A name that is no valid Unicode (lone surrogates) is stored as a blob of its bytes; names are
+data, never paths or SQL.
 """
 
 from __future__ import annotations
@@ -62,15 +64,14 @@ TRAJECTORIES = _table(
     ending="TEXT",
     digest="BLOB NOT NULL",
 )
-RECORDS = _table("records", record="BLOB NOT NULL")
 SCORES = _table("scores", trajectory_id=_NAME, turn=_COUNT, scorer_hash=_NAME, components="BLOB NOT NULL")
 LEDGER = _table("ledger", attempt_id=_NAME, state=_NAME, step=_COUNT, reason="TEXT", sampled="INTEGER", rest="BLOB NOT NULL")
 POLICIES = _table("policies", version=_NAME, step=_COUNT, parent="TEXT", content_hash="TEXT")
 METRICS = _table("metrics", phase=_NAME, step=_COUNT, content="BLOB NOT NULL")
 UPDATES = _table("updates", step=_COUNT, number=_COUNT, content="BLOB NOT NULL")
 
-TABLES = (TRAJECTORIES, RECORDS, SCORES, LEDGER, POLICIES, METRICS, UPDATES)
-"""All tables; a row of `records` belongs to the row of `trajectories` of the same number."""
+TABLES = (TRAJECTORIES, SCORES, LEDGER, POLICIES, METRICS, UPDATES)
+"""All tables but `records`."""
 
 _INDEXES = """
 CREATE UNIQUE INDEX live_trajectory ON trajectories (trajectory_id, phase) WHERE superseded = 0;
@@ -83,7 +84,8 @@ CREATE INDEX ledger_step ON ledger (step);
 CREATE UNIQUE INDEX live_policy ON policies (version) WHERE superseded = 0;
 CREATE UNIQUE INDEX live_update ON updates (step, number) WHERE superseded = 0;
 """
-SCHEMA = "\n".join(table.schema for table in TABLES) + _INDEXES
+_RECORDS = "\nCREATE TABLE records (row INTEGER PRIMARY KEY, record BLOB NOT NULL);"
+SCHEMA = "\n".join(table.schema for table in TABLES) + _RECORDS + _INDEXES
 """The statements that make an empty log."""
 
 
