@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -27,6 +27,7 @@ from rosellm.roserlhf.cli import main
 from rosellm.roserlhf.errors import CheckpointError, RangeError, RunFolderError, StoreError
 from rosellm.roserlhf.store import EventLog, LedgerEntry, Metrics, Policy, Update
 from rosellm.roserlhf.trainer import learning, world
+from rosellm.roserlhf.trainer import run as run_module
 from rosellm.roserlhf.trainer.checkpoint import checkpoint_steps
 from rosellm.roserlhf.trainer.progress import Progress
 from rosellm.roserlhf.trainer.provenance import provenance, this_machine
@@ -122,6 +123,21 @@ def test_the_folder_is_enough_when_the_environment_is_gone_or_changed(run: Path,
     shutil.rmtree(run / "model")
     moved = run.rename(run.parent / "moved")
     assert replay(moved, step=4).equal
+
+
+class Weighed(Lookup):
+    """Its weighted sum depends on the order of its components in the last bit: 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1."""
+
+    reward_weights: ClassVar[Mapping[str, float]] = {"c": 0.1, "b": 0.2, "a": 0.3, "correct": 1.0}
+
+    def score(self) -> Mapping[str, float | None]:
+        return {**super().score(), "a": 1.0, "b": 1.0, "c": 1.0}
+
+
+def test_rewards_are_added_up_in_the_order_of_their_weights(tmp_path: Path) -> None:
+    train(tiny(**QUICK, steps=1, warm_start={"max_steps": 1}), environment=Weighed, out=tmp_path / "run")
+    found = replay(tmp_path / "run", step=1)
+    assert found.equal, found.first
 
 
 def test_superseded_steps_play_no_part(tmp_path: Path) -> None:
@@ -398,6 +414,17 @@ def test_elsewhere_the_tolerance_is_stated_and_hashes_are_no_pass(run: Path, mon
     first = replay(run, step=4).first
     assert first is not None
     assert first.quantity == "current log-probability"
+
+
+def test_a_run_that_moved_between_machines_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = {**QUICK, "warm_start": {"max_steps": 1}}
+    train(tiny(**short), out=tmp_path / "run", should_stop=lambda: True)
+    for _ in range(2):
+        train(tiny(**short), out=tmp_path / "run", resume=True, should_stop=lambda: True)
+    monkeypatch.setattr(run_module, "this_machine", another_machine)
+    train(tiny(**short), out=tmp_path / "run", resume=True)
+    for step, reasons in ((1, 0), (2, 0), (3, 0), (4, 2)):
+        assert len(replay(tmp_path / "run", step=step).elsewhere) == reasons
 
 
 def test_what_was_recorded_about_the_machine_says_whether_bits_can_be_compared(made: Path) -> None:
