@@ -127,10 +127,9 @@ def flip_a_record(folder: Path) -> None:
 
 
 def exchange_two_records(folder: Path) -> None:
-    statement = "SELECT checksum, record FROM records WHERE row = ?"
-    (five,), (six,) = sql(folder, statement, 5), sql(folder, statement, 6)
-    for row, values in ((5, six), (6, five)):
-        sql(folder, "UPDATE records SET checksum = ?, record = ? WHERE row = ?", *values, row)
+    (five,), (six,) = sql(folder, "SELECT record FROM records WHERE row IN (5, 6)")
+    for row, record in ((5, six), (6, five)):
+        sql(folder, "UPDATE records SET record = ? WHERE row = ?", record, row)
 
 
 def edit_a_column(folder: Path) -> None:
@@ -320,8 +319,8 @@ TAMPERED: list[tuple[Callable[[Path], None], str, str]] = [
     (damage_the_database, "event log", "file is not a database"),
     (lose_the_database, "event log", "no such file"),
     (flip_a_ledger_row, "event log", "of ledger does not match its checksum"),
-    (flip_a_record, "records", "row 5 of records does not match its checksum"),
-    (exchange_two_records, "records", "content hash"),
+    (flip_a_record, "records", "row 5 of records does not match its hash"),
+    (exchange_two_records, "records", "row 5 of records does not match its hash"),
     (edit_a_column, "records", "sampled_tokens"),
     (name_an_unknown_policy, "records", "v77, which the policy table does not have"),
     (label_stale_weights_fresh, "records", "v2, which that step or a later one made"),

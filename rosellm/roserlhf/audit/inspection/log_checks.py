@@ -51,8 +51,6 @@ def records(run: RunFiles) -> Outcome:
     try:
         for stored in run.log.packed_trajectories(include_superseded=True):
             trajectory, about = unpack_record(stored.packed), stored.summary
-            if stored.packed.digest() != about.digest:
-                return _edited(f"{about.trajectory_id} of step {about.step} does not match its content hash")
             if (odd := _odd_column(trajectory, about)) is not None:
                 return _edited(f"{about.trajectory_id} of step {about.step}: {odd}")
             count += 1
