@@ -17,6 +17,7 @@ from rosellm.roserlhf.audit.examination.overfitting import Bounds
 from rosellm.roserlhf.audit.examination.subject import Subject
 from rosellm.roserlhf.audit.outcome import Outcome
 from rosellm.roserlhf.batching import credit as batching_credit
+from rosellm.roserlhf.batching.credit import total_reward
 from rosellm.roserlhf.batching.rows import Row, row_of
 from rosellm.roserlhf.batching.tensors import pad
 from rosellm.roserlhf.engine import local
@@ -31,6 +32,7 @@ from rosellm.roserlhf.models.causal import weights, weights_hash
 from rosellm.roserlhf.rollout import episode
 from rosellm.roserlhf.rollout.collect import Planned, plan
 from rosellm.roserlhf.store import events
+from rosellm.roserlhf.trainer import learning
 from rosellm.roserlhf.trainer import world as trainer_world
 from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import ParsedAction, ParseFailure, Trajectory
@@ -120,6 +122,18 @@ def drop_the_stop_token(patch: Patch, subject: Subject) -> None:
     patch.setattr(batching_credit, "row_of", build)
 
 
+def mask_the_stop_token(patch: Patch, subject: Subject) -> None:
+    def build(trajectory: Trajectory) -> Row:
+        row = row_of(trajectory)
+        return dataclasses.replace(row, loss_mask=(*row.loss_mask[:-1], False))
+
+    patch.setattr(batching_credit, "row_of", build)
+
+
+def flip_the_reward(patch: Patch, subject: Subject) -> None:
+    patch.setattr(learning, "total_reward", lambda *args: 1.0 - (total_reward(*args) or 0.0))
+
+
 def tokenize_the_history_again(patch: Patch, subject: Subject) -> None:
     world = subject.world
     assert world is not None
@@ -205,14 +219,16 @@ def draw_from_an_unkeyed_stream(patch: Patch, subject: Subject) -> None:
 
 FAULTS: list[tuple[Callable[[Patch, Subject], None], int, str]] = [
     (shift_the_mask, 1, "shifted by one to the right"),
-    (train_an_observation, 1, "is in the loss"),
+    (train_an_observation, 1, "did not sample were in the loss"),
     (drop_the_stop_token, 1, "row builder"),
+    (mask_the_stop_token, 1, "stop tokens, calls or thoughts are dropped"),
     (tokenize_the_history_again, 1, "decoded and encoded again"),
     (name_stale_weights_fresh, 2, "stale weights labelled fresh"),
     (ignore_the_temperature_in_training, 2, "trainer ignores the sampling temperature"),
     (record_before_the_temperature, 2, "engine records log-probabilities before the temperature"),
     (sample_from_a_nucleus, 2, "top-p or top-k"),
     (shift_the_log_probabilities, 2, "a shift by one"),
+    (flip_the_reward, 3, "components are weighted or summed wrongly"),
     (group_by_position, 3, "wrong group ids"),
     (normalise_over_the_batch, 3, "wrong members"),
     (round_what_is_stored, 7, "store does not give back"),

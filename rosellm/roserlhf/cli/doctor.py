@@ -100,7 +100,7 @@ def _model(console: Console, folder: Path, environment: str | None) -> list[Outc
             line.update(Text(now))
 
         def on_update(update: int, updates: int, success: float) -> None:
-            line.update(Text(f"{now}: update {update} of at most {updates}, success {success:.2f}"))
+            line.update(Text(f"{now}, update {update}/{updates}, success {success:.2f}"))
 
         outcomes: list[Outcome] = []
         with closing(examine(subject, on_step=on_step, on_update=on_update)) as steps:

@@ -112,6 +112,13 @@ def _row_problems(name: str, tokens: list[Token], row: Row) -> Iterator[_Problem
             evidence = f"position {place} of the row of {name} is in the loss, the record says that it is {token.role} context"
             yield _Problem(evidence, cause, _FIX_ROW)
             return
+    placed = row.trained + sum(row.excluded.values())
+    if row.sampled != placed:
+        cause = "sampled tokens leave the loss without a reason: stop tokens, calls or thoughts are dropped"
+        if row.sampled < placed:
+            cause = "tokens that the policy did not sample were in the loss"
+        counts = f"{row.sampled} sampled, {row.trained} in the loss, excluded {dict(row.excluded)}"
+        yield _Problem(f"the row of {name} does not balance: {counts}", cause, "exclude by name, so that counts balance")
 
 
 def _shift(recorded: list[object], found: list[object]) -> str:

@@ -12,7 +12,7 @@ import torch
 from rosellm.roserlhf.advantages import discounted_returns, group_standardized_advantages, leave_one_out_advantages
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
 from rosellm.roserlhf.audit.outcome import Outcome
-from rosellm.roserlhf.batching.credit import group_rows, total_reward
+from rosellm.roserlhf.batching.credit import group_rows
 from rosellm.roserlhf.trajectory import Trajectory
 
 NAME = "return and advantage by hand"
@@ -69,12 +69,8 @@ def hand_credit(subject: Subject, episodes: Episodes) -> Outcome:
         cause = "wrong group ids: episodes of different tasks are compared with each other"
         return Outcome(NAME, "failed", mixed, cause, "form the id of a group from run, step and task")
     for trajectory, reward in zip(episodes.trajectories, episodes.rewards, strict=True):
-        if total_reward(trajectory, subject.reward_weights) != reward or not _near(
-            hand_total(trajectory, subject.reward_weights), reward
-        ):
-            evidence = (
-                f"total reward of {trajectory.trajectory_id} is {reward}, by hand {hand_total(trajectory, subject.reward_weights)}"
-            )
+        if not _near(by_hand := hand_total(trajectory, subject.reward_weights), reward):
+            evidence = f"total reward of {trajectory.trajectory_id} is {reward}, by hand {by_hand}"
             return Outcome(
                 NAME, "failed", evidence, "components are weighted or summed wrongly", "None is not 0; weights are the recipe's"
             )

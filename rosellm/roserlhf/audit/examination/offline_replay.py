@@ -8,11 +8,11 @@ from pathlib import Path
 
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
 from rosellm.roserlhf.audit.outcome import Outcome
-from rosellm.roserlhf.batching.credit import group_rows, total_reward
+from rosellm.roserlhf.batching.credit import group_rows
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.models.causal import weights, weights_hash
 from rosellm.roserlhf.store.events import EventLog
-from rosellm.roserlhf.trainer.learning import learn, new_stepper
+from rosellm.roserlhf.trainer.learning import credited, learn, new_stepper
 from rosellm.roserlhf.trajectory import Trajectory
 
 NAME = "offline replay equals the online update"
@@ -20,21 +20,17 @@ NAME = "offline replay equals the online update"
 
 def offline_replay(subject: Subject, episodes: Episodes) -> Outcome:
     """Update a copy from the episodes at hand and another one from the same episodes read back from an event log."""
-    rewards = [total_reward(trajectory, subject.reward_weights) for trajectory in episodes.trajectories]
-    scored = any(row.trained for row in _rows(subject, episodes.trajectories, rewards))
-    if not scored:  # every group of this sample is uniform: only made-up rewards give an update that can be repeated
-        rewards = [float(index % 3) for index in range(len(rewards))]
-    online_rows = _rows(subject, episodes.trajectories, rewards)
+    rewards, online_rows = credited(subject.recipe, episodes.trajectories, subject.reward_weights)
+    made_up: list[float | None] | None = None
+    if not any(row.trained for row in online_rows):  # every group is uniform: only made-up rewards give an update to repeat
+        made_up = [float(index % 3) for index in range(len(rewards))]
+        online_rows = _rows(subject, episodes.trajectories, made_up)
+    stored = _stored(episodes.trajectories)
+    if made_up is None:
+        _, offline_rows = credited(subject.recipe, stored, subject.reward_weights)
+    else:
+        offline_rows = _rows(subject, stored, made_up)
     online = _updated(subject, online_rows)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "events.db"
-        with EventLog.create(path) as log, log.transaction():
-            for trajectory in episodes.trajectories:
-                log.append_trajectory(trajectory, step=1, phase="train")
-        with EventLog.read(path) as log:
-            stored = [found.trajectory for found in log.trajectories(phase="train", step=1)]
-    again = [total_reward(trajectory, subject.reward_weights) for trajectory in stored] if scored else rewards
-    offline_rows = _rows(subject, stored, again)
     if (difference := first_difference(online_rows, offline_rows)) is not None:
         return Outcome(
             NAME, "failed", difference, "the store does not give back what it was given", "store every field bit for bit"
@@ -46,6 +42,17 @@ def offline_replay(subject: Subject, episodes: Episodes) -> Outcome:
         return Outcome(NAME, "failed", evidence, cause, "key every random stream; keep the model in evaluation mode")
     trained = sum(row.trained for row in online_rows)
     return Outcome(NAME, "passed", f"weights {online[:12]} both times, from {trained} trained tokens of {len(online_rows)} records")
+
+
+def _stored(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """Put records into an event log and read them back."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "events.db"
+        with EventLog.create(path) as log, log.transaction():
+            for trajectory in trajectories:
+                log.append_trajectory(trajectory, step=1, phase="train")
+        with EventLog.read(path) as log:
+            return [found.trajectory for found in log.trajectories(phase="train", step=1)]
 
 
 def first_difference(online: Sequence[Row], offline: Sequence[Row]) -> str | None:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from rosellm.roserlhf.batching.credit import group_rows, total_reward
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.engine.protocol import Ack, Chunk, Engine, PolicyHandle, Request, Sampling
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.models.causal import weights
+from rosellm.roserlhf.trainer.learning import credited
 from rosellm.roserlhf.trainer.recipe import Recipe
 from rosellm.roserlhf.trainer.threads import LoopThread
 from rosellm.roserlhf.trainer.world import World
@@ -177,8 +177,7 @@ class Player:
         else:
             planned = subject.world.plan(tasks, purpose="train", step=OUTSIDE + step, members=members)
             trajectories = self._loop.run(subject.world.play(heard, planned, temperature=temperature))
-        rewards = [total_reward(trajectory, subject.reward_weights) for trajectory in trajectories]
-        rows = group_rows(trajectories, rewards, subject.recipe.credit, drop_uniform=subject.recipe.config.drop_uniform_groups)
+        rewards, rows = credited(subject.recipe, trajectories, subject.reward_weights)
         return Episodes(trajectories, rewards, rows, heard.prompts, temperature)
 
     def close(self) -> None:
