@@ -53,9 +53,9 @@ def run(argv: Sequence[str]) -> int:
             found = replay(folder, step=options.step, on_progress=display)
         except RangeError as error:
             raise ConfigError(str(error)) from error
+    show_replay(console, found)
     if "json" in parsed.flags:
         Path(parsed.flags["json"]).write_text(json.dumps(as_json(found), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    show_replay(console, found)
     return 0 if found.equal else 1
 
 
