@@ -22,6 +22,7 @@ from loop_worlds import Lookup, lines, tiny
 
 from rosellm.roserlhf.audit import Replay, replay
 from rosellm.roserlhf.audit import rerun as rerun_module
+from rosellm.roserlhf.audit import rerun_step as rerun_step_module
 from rosellm.roserlhf.audit.comparison import DRIFTING, GROWTH, QUANTITIES, STEPS, Comparison, Tolerance
 from rosellm.roserlhf.cli import main
 from rosellm.roserlhf.errors import CheckpointError, RangeError, RunFolderError, StoreError
@@ -554,6 +555,27 @@ def test_the_command_elsewhere_prints_what_is_allowed(
     rows = [line.split() for line in out.splitlines()]
     assert ["weights", "0", "1", "0"] in rows
     assert out.splitlines()[-1] == "equal within what is allowed, as far as it can be compared here"
+
+
+def test_what_stands_in_the_folder_is_shown_and_never_sent_to_the_terminal(run: Path, command: Callable[..., Any]) -> None:
+    hostile = "\x1b]0;owned\x07[red]"
+    rewrite(run, of_kind(Metrics, 4, lambda m: dataclasses.replace(m, values={**m.values, hostile: 1.0})))
+    code, out, _ = command(str(run), "--step", "4")
+    assert code == 1
+    assert "\x1b" not in out
+    assert out.splitlines()[-1] == (
+        "first difference: step 4: metric ⟨U+001B⟩]0;owned⟨U+0007⟩[red] recorded as 1.0, recomputed as None"
+    )
+
+
+def test_an_interrupted_command_ends_with_130(run: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rerun_step_module, "learn", interrupted)
+    code, out, err = command(str(run), "--step", "4")
+    assert (code, err) == (130, "")
+    assert "equal" not in out
 
 
 @pytest.mark.parametrize(

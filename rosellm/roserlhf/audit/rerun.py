@@ -82,6 +82,13 @@ def replay(
         RangeError: the step was not run.
         CheckpointError: there is no whole checkpoint before the step.
         StoreError: the event log is damaged.
+
+    Example:
+        >>> from rosellm.roserlhf.audit import replay
+        >>> replay("runs/none", step=1)
+        Traceback (most recent call last):
+        ...
+        rosellm.roserlhf.errors.RunFolderError: run must be a run folder, which holds run.toml, got runs/none
     """
     folder = Path(run)
     if not (folder / RUN).is_file():

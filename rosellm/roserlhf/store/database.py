@@ -23,6 +23,7 @@ from typing import Any
 from urllib.parse import quote
 
 from rosellm.roserlhf.errors import StoreError
+from rosellm.roserlhf.store.migration import migrate
 
 APPLICATION_ID = 0x526F7365
 """Marks the file as an event log of this package."""
@@ -69,7 +70,7 @@ class Database:
             lock = _writer_lock(path)
             try:
                 _report_torn_tail(path)
-                return cls(path, _checked(_connect(path, "rw"), path), lock)
+                return cls(path, _current(_connect(path, "rw"), path), lock)
             except BaseException:
                 lock.close()
                 raise
@@ -81,13 +82,13 @@ class Database:
         with _clear_errors(path, "read"):
             _report_torn_tail(path)
             try:
-                return cls(path, _checked(_connect(path, "ro"), path), None)
+                return cls(path, _current_copy(_connect(path, "ro"), path), None)
             except sqlite3.OperationalError:
                 # Reading a write-ahead log needs a shared-memory file beside it, which a read-only folder refuses. Without a log
                 # there is no writer, so the file can be read as it lies.
                 if _wal(path).exists():
                     raise
-                return cls(path, _checked(_connect(path, "ro&immutable=1"), path), None)
+                return cls(path, _current_copy(_connect(path, "ro&immutable=1"), path), None)
 
     def close(self) -> None:
         """Close the file; a writer gives up its lock."""
@@ -293,22 +294,51 @@ def _tune(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
 
 
-def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
-    """Refuse another program's file and a newer schema."""
+def _current(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    """Bring a file of an older schema to the present one, in one transaction."""
     try:
-        application = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if application != APPLICATION_ID:
-            raise StoreError(f"{path} must be an event log, got another SQLite database")
-        if version != SCHEMA_VERSION:
-            raise StoreError(
-                f"{path} must have schema version {SCHEMA_VERSION}, got {version}; use the rosellm that wrote it, or a newer one"
-            )
+        older = _version(connection, path)
         _tune(connection)
+        if older != SCHEMA_VERSION:
+            connection.execute("BEGIN IMMEDIATE")
+            migrate(connection, path)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute("COMMIT")
+    except BaseException:
+        connection.close()  # rolls back
+        raise
+    return connection
+
+
+def _current_copy(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    """Read a file of an older schema through a temporary copy of the present one; the file stays as it is."""
+    try:
+        if _version(connection, path) == SCHEMA_VERSION:
+            return connection
+        note = (
+            f"{path} is of an older schema and is translated for this reading; opening it for writing once translates it for good"
+        )
+        warnings.warn(note, RuntimeWarning, stacklevel=4)
+        copy = sqlite3.connect("", isolation_level=None)  # a temporary file, gone when it is closed
+        connection.backup(copy)
     except BaseException:
         connection.close()
         raise
-    return connection
+    connection.close()
+    return _current(copy, path)
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the schema version; refuse another program's file and a newer schema."""
+    application, version = (int(connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("application_id", "user_version"))
+    if application != APPLICATION_ID:
+        raise StoreError(f"{path} must be an event log, got another SQLite database")
+    if not 1 <= version <= SCHEMA_VERSION:
+        raise StoreError(
+            f"{path} must have schema version {SCHEMA_VERSION} or an older one, got {version}; "
+            "use the rosellm that wrote it, or a newer one"
+        )
+    return version
 
 
 def _lock_file(path: Path) -> Path:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,6 +31,7 @@ from rosellm.roserlhf.store.ledger import LedgerEntry, State
 from rosellm.roserlhf.store.reading import EventReader
 from rosellm.roserlhf.store.rows import Policy
 from rosellm.roserlhf.store.tables import (
+    INSERT_RECORD,
     LEDGER,
     METRICS,
     POLICIES,
@@ -42,6 +42,7 @@ from rosellm.roserlhf.store.tables import (
     Table,
     checked,
     stored_name,
+    trajectory_columns,
 )
 from rosellm.roserlhf.store.updates import Update
 from rosellm.roserlhf.trajectory import ScoreRecord, Trajectory
@@ -50,7 +51,6 @@ _LIVE_ANYWHERE = "SELECT 1 FROM trajectories WHERE trajectory_id = ? AND superse
 _SAME_SCORE = "SELECT 1 FROM scores WHERE trajectory_id = ? AND turn = ? AND scorer_hash = ? AND components = ? AND superseded = 0"
 _LIVE_POLICY = "SELECT version, step, parent, content_hash FROM policies WHERE version = ? AND superseded = 0"
 _LIVE_UPDATE = "SELECT content FROM updates WHERE step = ? AND number = ? AND superseded = 0"
-_RECORD = "INSERT INTO records (row, record) VALUES (?, ?)"
 _SUPERSEDED = "superseded = 1, checksum = ~checksum"
 
 
@@ -124,15 +124,15 @@ class EventLog(EventReader):
             StoreError: the id is stored with another content or step, or the log cannot be written.
         """
         trajectory.seal()
-        place = (plain.name(phase, "phase"), plain.natural(step, "step"))
+        phase, step = plain.name(phase, "phase"), plain.natural(step, "step")
         with self._database.transaction():
             record = pack_record(trajectory).to_bytes()
-            columns = checked(_columns(trajectory, place, sha256(record).digest()))
-            row = self._database.insert_new(TRAJECTORIES.insertion, columns)
+            columns = trajectory_columns(trajectory, phase=phase, step=step, record=record)
+            row = self._database.insert_new(TRAJECTORIES.insertion, checked(columns))
             if row is None:
                 self._require_same(trajectory, step, phase)
                 return False
-            self._database.insert(_RECORD, (row, record))
+            self._database.insert(INSERT_RECORD, (row, record))
         return True
 
     def _require_same(self, trajectory: Trajectory, step: int, phase: str) -> None:
@@ -293,21 +293,3 @@ def _rest(entry: LedgerEntry) -> dict[str, Any]:
     """Collect the fields of an entry that have no column and are not empty."""
     values = {name: getattr(entry, name) for name in ("trained", "excluded", "detail", "group", "retry_of")}
     return {name: value for name, value in values.items() if value is not None and value is not plain.EMPTY}
-
-
-def _columns(trajectory: Trajectory, place: tuple[str, int], digest: bytes) -> tuple[Any, ...]:
-    """Fill the columns of `TRAJECTORIES` from a record."""
-    versions = trajectory.behavior_policy_versions
-    return (
-        trajectory.trajectory_id,
-        trajectory.task_id,
-        trajectory.group_id,
-        *place,
-        trajectory.sampled_tokens,
-        versions[0] if versions else None,
-        pack(versions) if len(versions) > 1 else None,
-        pack(trajectory.reward_totals()),
-        int(trajectory.is_unscored),
-        trajectory.ending,
-        digest,
-    )

@@ -14,9 +14,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from rosellm.roserlhf.store.encoding import pack
+from rosellm.roserlhf.trajectory import Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Table:
     """Creates it."""
     insertion: str
     """Adds a row of `columns` and a checksum."""
+    restoration: str
+    """Adds a row with its number, `superseded`, `columns` and a checksum."""
     selection: str
     """The list of what identifies and fills a row: row, superseded, checksum, and the columns."""
 
@@ -44,6 +48,7 @@ def _table(name: str, **types: str) -> Table:
         tuple(types),
         f"CREATE TABLE {name} (row INTEGER PRIMARY KEY, {kinds}, {flags});",
         f"INSERT INTO {name} ({columns}, checksum) VALUES ({'?, ' * len(types)}?)",
+        f"INSERT INTO {name} (row, superseded, {columns}, checksum) VALUES (?, ?, {'?, ' * len(types)}?)",
         ", ".join(f"{name}.{column}" for column in ("row", "superseded", "checksum", *types)),
     )
 
@@ -84,6 +89,7 @@ CREATE INDEX ledger_step ON ledger (step);
 CREATE UNIQUE INDEX live_policy ON policies (version) WHERE superseded = 0;
 CREATE UNIQUE INDEX live_update ON updates (step, number) WHERE superseded = 0;
 """
+INSERT_RECORD = "INSERT INTO records (row, record) VALUES (?, ?)"
 _RECORDS = "\nCREATE TABLE records (row INTEGER PRIMARY KEY, record BLOB NOT NULL);"
 SCHEMA = "\n".join(table.schema for table in TABLES) + _RECORDS + _INDEXES
 """The statements that make an empty log."""
@@ -91,8 +97,10 @@ SCHEMA = "\n".join(table.schema for table in TABLES) + _RECORDS + _INDEXES
 
 def checked(values: Sequence[Any]) -> tuple[Any, ...]:
     """Return the values as they are stored, and their checksum behind them."""
-    if any(isinstance(value, str) and not value.isascii() for value in values):
-        values = tuple(map(stored_name, values))
+    for value in values:
+        if isinstance(value, str) and not value.isascii():
+            values = tuple(map(stored_name, values))
+            break
     return (*values, checksum(values))
 
 
@@ -104,6 +112,31 @@ def checksum(stored: Sequence[Any]) -> int:
 def is_intact(superseded: int, found: int, stored: Sequence[Any]) -> bool:
     """Whether a row is what was written."""
     return found == (~checksum(stored) if superseded else checksum(stored)) and superseded in (0, 1)
+
+
+def restored(row: int, superseded: int, values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what `Table.restoration` adds: a row that has a number already, superseded or not."""
+    *stored, check = checked(values)
+    return (row, superseded, *stored, ~check if superseded else check)
+
+
+def trajectory_columns(trajectory: Trajectory, *, phase: str, step: int, record: bytes) -> tuple[Any, ...]:
+    """Fill the columns of `TRAJECTORIES` from a record and its bytes at rest."""
+    versions = trajectory.behavior_policy_versions
+    return (
+        trajectory.trajectory_id,
+        trajectory.task_id,
+        trajectory.group_id,
+        phase,
+        step,
+        trajectory.sampled_tokens,
+        versions[0] if versions else None,
+        pack(versions) if len(versions) > 1 else None,
+        pack(trajectory.reward_totals()),
+        int(trajectory.is_unscored),
+        trajectory.ending,
+        sha256(record).digest(),
+    )
 
 
 def stored_name(value: Any) -> Any:
