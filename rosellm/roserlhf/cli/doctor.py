@@ -114,8 +114,12 @@ def _run(console: Console, folder: Path, *, repair: bool) -> list[Outcome]:
     """Make the checks of a run folder, each printed as soon as it is known."""
     with console.status("loading") as line:
         from rosellm.roserlhf.audit.inspection.order import inspect_run  # loads torch
+        from rosellm.roserlhf.audit.inspection.repair import repaired
 
         outcomes: list[Outcome] = []
+        if repair:
+            outcomes.append(repaired(folder))
+            show_outcome(console, outcomes[0])
         with closing(inspect_run(folder, lambda number, name: line.update(Text(f"check {number}: {name}")))) as checks:
             for outcome in checks:
                 show_outcome(console, outcome)
