@@ -25,7 +25,7 @@ from rosellm.roserlhf.errors import RunFolderError
 from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.store.ledger import LedgerEntry
 from rosellm.roserlhf.store.rows import Metrics, StoredTrajectory
-from rosellm.roserlhf.store.tables import TRAJECTORIES, checksum
+from rosellm.roserlhf.store.tables import TRAJECTORIES, Table, checksum
 from rosellm.roserlhf.store.updates import Update
 
 NAMES = (
@@ -58,12 +58,12 @@ def sql(folder: Path, statement: str, *values: Any) -> list[Any]:
     return found
 
 
-def edited(folder: Path, table: Any, row: int, **columns: Any) -> None:
+def edited(folder: Path, table: Table, row: int, **columns: Any) -> None:
     """Change a row and make its checksum right again."""
     for name, value in columns.items():
         sql(folder, f"UPDATE {table.name} SET {name} = ? WHERE row = ?", value, row)
     (values,) = sql(folder, f"SELECT {', '.join(table.columns)} FROM {table.name} WHERE row = ?", row)
-    sql(folder, f"UPDATE {table.name} SET checksum = ? WHERE row = ?", checksum(values), row)
+    sql(folder, f"UPDATE {table.name} SET checksum = ? WHERE row = ?", checksum(table, row, values), row)
 
 
 def trained_row(folder: Path) -> tuple[int, str]:
@@ -170,8 +170,11 @@ def edit_a_log_probability(folder: Path) -> None:
     tampering.rewrite(folder, tampering.of_trajectory(name, change))
 
 
-def lose_a_policy(folder: Path) -> None:
-    sql(folder, "DELETE FROM policies WHERE version = 'v1'")
+def exchange_two_policies(folder: Path) -> None:
+    steps = {"v1": 2, "v2": 1}
+    tampering.rewrite(
+        folder, lambda item: dataclasses.replace(item, step=steps[item.version]) if getattr(item, "version", "") in steps else item
+    )
 
 
 def lose_a_hash(folder: Path) -> None:
@@ -181,14 +184,14 @@ def lose_a_hash(folder: Path) -> None:
 
 
 def lose_a_record(folder: Path) -> None:
-    name = trained_row(folder)[1]
-    row = sql(folder, "SELECT row FROM trajectories WHERE trajectory_id = ?", name)[0][0]
-    for table in ("trajectories", "records"):
-        sql(folder, f"DELETE FROM {table} WHERE row = ?", row)
+    tampering.rewrite(folder, tampering.of_trajectory(trained_row(folder)[1], lambda trajectory: None))
 
 
 def lose_a_ledger_event(folder: Path) -> None:
-    sql(folder, "DELETE FROM ledger WHERE row = ?", trained_row(folder)[0])
+    name = trained_row(folder)[1]
+    tampering.rewrite(
+        folder, lambda item: None if isinstance(item, LedgerEntry) and (item.attempt_id, item.state) == (name, "trained") else item
+    )
 
 
 def move_tokens_in_the_ledger(folder: Path) -> None:
@@ -218,11 +221,11 @@ def lose_tokens_in_the_metrics(folder: Path) -> None:
 
 
 def lose_an_update(folder: Path) -> None:
-    sql(folder, "DELETE FROM updates WHERE step = 2 AND number = 0")
+    tampering.rewrite(folder, lambda item: None if isinstance(item, Update) and (item.step, item.number) == (2, 0) else item)
 
 
 def lose_the_updates_of_a_step(folder: Path) -> None:
-    sql(folder, "DELETE FROM updates WHERE step = 2")
+    tampering.rewrite(folder, lambda item: None if isinstance(item, Update) and item.step == 2 else item)
 
 
 def of_a_made_update(change: Callable[[Update], Update]) -> tampering.Change:
@@ -319,13 +322,13 @@ TAMPERED: list[tuple[Callable[[Path], None], str, str]] = [
     (damage_the_database, "event log", "file is not a database"),
     (lose_the_database, "event log", "no such file"),
     (flip_a_ledger_row, "event log", "of ledger does not match its checksum"),
-    (flip_a_record, "records", "row 5 of records does not match its hash"),
-    (exchange_two_records, "records", "row 5 of records does not match its hash"),
-    (edit_a_column, "records", "sampled_tokens"),
+    (flip_a_record, "event log", "row 5 of "),
+    (exchange_two_records, "event log", "2 problems, the first: row 5 of trajectories differs from its record"),
+    (edit_a_column, "event log", "row 5 of trajectories differs from its record in tokens"),
     (name_an_unknown_policy, "records", "v77, which the policy table does not have"),
     (label_stale_weights_fresh, "records", "v2, which that step or a later one made"),
     (edit_a_log_probability, "ledger", "row hash"),
-    (lose_a_policy, "policy table", "parent v1"),
+    (exchange_two_policies, "policy table", "version v1: it is of step 2"),
     (lose_a_hash, "policy table", "no hash of its weights"),
     (lose_a_record, "ledger", "tokens that the stored records"),
     (lose_a_ledger_event, "ledger", "open attempt"),
@@ -361,6 +364,47 @@ def test_what_was_changed_is_named_by_its_check_alone(run: Path, tamper: Callabl
     assert evidence in outcomes[check].evidence
     assert outcomes[check].cause
     assert outcomes[check].fix
+
+
+@pytest.mark.parametrize("table", ["trajectories", "records", "ledger", "policies", "metrics", "updates"])
+def test_a_row_that_is_gone_is_named_with_its_number(run: Path, table: str) -> None:
+    sql(run, f"DELETE FROM {table} WHERE row = 2")
+    outcomes = inspected(run)
+    assert [name for name, outcome in outcomes.items() if outcome.verdict == "failed"] == ["event log"]
+    wanted = "row 2 of trajectories has lost its record" if table == "records" else f"rows 2 to 2 of {table} are missing"
+    assert wanted in outcomes["event log"].evidence
+    assert "--repair" in outcomes["event log"].fix
+
+
+def test_a_damaged_log_is_repaired_and_what_is_lost_is_listed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lost = sql(run, "SELECT trajectory_id FROM trajectories WHERE row = 5")[0][0]
+    flip_a_record(run)
+    assert main(["doctor", str(run), "--repair"]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "repair: warning" in out
+    assert "1 rows of trajectories, 1 trajectories by name" in out
+    assert f"lost: {lost}" in out
+    assert "the damaged file is events.db.damaged" in out
+    assert (run / "events.db.damaged").is_file()
+    assert "rows 5 to 5 of trajectories are missing" in out
+
+
+def test_a_damaged_index_is_repaired_without_loss(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = run / "events.db"
+    path.write_bytes(bytes(100) + path.read_bytes()[100:])  # the header: SQLite opens nothing without it
+    assert inspected(run)["event log"].verdict == "failed"
+    assert main(["doctor", str(run), "--repair"]) == 0
+    assert "nothing is known to be lost" in " ".join(capsys.readouterr().out.split())
+
+
+def test_there_is_nothing_to_repair_in_a_whole_log_or_without_one(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = contents(run)
+    assert main(["doctor", str(run), "--repair"]) == 0
+    assert "there is nothing to repair" in capsys.readouterr().out
+    assert contents(run) == before
+    lose_the_database(run)
+    assert main(["doctor", str(run), "--repair"]) == 1
+    assert "repair: failed" in capsys.readouterr().out
 
 
 def test_the_command_exits_with_1_when_a_check_failed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,12 +13,10 @@ from rosellm.roserlhf.audit.outcome import Outcome
 from rosellm.roserlhf.batching.rows import row_of
 from rosellm.roserlhf.errors import StoreError
 from rosellm.roserlhf.store.encoding import unpack_record
-from rosellm.roserlhf.store.rows import TrajectorySummary
 from rosellm.roserlhf.store.updates import Update
 from rosellm.roserlhf.trainer.account import row_hash
 from rosellm.roserlhf.trainer.folder import LOG
 from rosellm.roserlhf.trainer.session import PROCESS, json_line
-from rosellm.roserlhf.trajectory import Trajectory
 
 EVENT_LOG, RECORDS, POLICIES, LEDGER, TOKENS, METRIC_ROWS = "event log", "records", "policy table", "ledger", "tokens", "metrics"
 UPDATES = "updates"
@@ -26,70 +24,41 @@ _REPAIR = f"roserlhf doctor RUN --repair copies every intact row into a new {LOG
 
 _RESTORE = f"restore {LOG} from a copy"
 
+SHOWN = 20
+"""Problems of an event log that are listed."""
+
 
 def event_log(run: RunFiles) -> Outcome:
-    """The file opens, and every row but the records themselves can be read."""
+    """The file opens, no row is missing, and every row and record is what was written, lawful, and what its columns say."""
     try:
-        counts = {
-            "ledger events": sum(1 for _ in run.log.ledger(include_superseded=True)),
-            "scores": sum(1 for _ in run.log.scores(include_superseded=True)),
-            "metrics": len(run.log.metrics(include_superseded=True)),
-            "policies": len(run.log.policies(include_superseded=True)),
-            "updates": sum(1 for _ in run.log.updates(include_superseded=True)),
-        }
+        problems = list(run.log.problems())
     except StoreError as error:
-        return Outcome(EVENT_LOG, "failed", str(error), "the file was damaged on the disk or edited", _REPAIR)
-    evidence = "every checksum holds: " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        problems = [str(error)]
+    if problems:
+        evidence = problems[0] if len(problems) == 1 else f"{len(problems):,} problems, the first: {problems[0]}"
+        cause = "the file was damaged on the disk, or edited"
+        return Outcome(EVENT_LOG, "failed", evidence, cause, _REPAIR, tuple(problems[1:SHOWN]))
+    counts = {"ledger events": run.ledger_entries, "metrics": run.metrics, "policies": run.policies}
+    evidence = "every row is whole: " + ", ".join(f"{len(rows):,} {name}" for name, rows in counts.items())
     return Outcome(EVENT_LOG, "passed", "; ".join([evidence, *run.notes]))
 
 
 def records(run: RunFiles) -> Outcome:
-    """Every record is what was written, obeys its laws, is what its columns say, and comes from a version that is known."""
+    """Every record of a training step was sampled by a version that is older than its step."""
     known = {policy.version for policy in run.policies}
     found: dict[tuple[str, str], Record] = {}
-    count = 0
-    try:
-        for stored in run.log.packed_trajectories(include_superseded=True):
-            trajectory, about = unpack_record(stored.packed), stored.summary
-            if (odd := _odd_column(trajectory, about)) is not None:
-                return _edited(f"{about.trajectory_id} of step {about.step}: {odd}")
-            count += 1
-            if not about.superseded:
-                hashed = row_hash(row_of(trajectory)) if about.phase == "train" else None
-                record = Record(about.step, about.sampled_tokens, about.policy_versions, trajectory.tokenizer_hash, hashed)
-                found[about.phase, about.trajectory_id] = record
-                if about.phase == "train" and (odd := _odd_versions(record, known)) is not None:
-                    evidence = f"{about.trajectory_id} of step {about.step} was sampled by {odd}"
-                    cause = "stale weights were labelled fresh, or the policy table was edited"
-                    return Outcome(RECORDS, "failed", evidence, cause, "do not train on records of an unknown policy")
-    except StoreError as error:
-        return Outcome(RECORDS, "failed", f"after {count:,} whole records: {error}", "the file was damaged or edited", _REPAIR)
+    for stored in run.log.packed_trajectories():
+        trajectory, about = unpack_record(stored.packed), stored.summary
+        hashed = row_hash(row_of(trajectory)) if about.phase == "train" else None
+        record = Record(about.step, about.sampled_tokens, about.policy_versions, trajectory.tokenizer_hash, hashed)
+        found[about.phase, about.trajectory_id] = record
+        if about.phase == "train" and (odd := _odd_versions(record, known)) is not None:
+            evidence = f"{about.trajectory_id} of step {about.step} was sampled by {odd}"
+            cause = "stale weights were labelled fresh, or the policy table was edited"
+            return Outcome(RECORDS, "failed", evidence, cause, "do not train on records of an unknown policy")
     run.records.update(found)
     sampled = sum(record.sampled for record in found.values())
-    return Outcome(RECORDS, "passed", f"{count:,} records, {sampled:,} sampled tokens: content hashes and laws hold")
-
-
-def _edited(evidence: str) -> Outcome:
-    return Outcome(RECORDS, "failed", evidence, "the record was edited after it was stored", _RESTORE)
-
-
-def _odd_column(trajectory: Trajectory, about: TrajectorySummary) -> str | None:
-    """Name the first column that says something else than its record."""
-    wanted = {
-        "trajectory_id": trajectory.trajectory_id,
-        "task_id": trajectory.task_id,
-        "group_id": trajectory.group_id,
-        "sampled_tokens": trajectory.sampled_tokens,
-        "policy_versions": trajectory.behavior_policy_versions,
-        "rewards": trajectory.reward_totals(),
-        "unscored": trajectory.is_unscored,
-        "ending": trajectory.ending,
-    }
-    for name, value in wanted.items():
-        column = getattr(about, name)
-        if column != value and repr(column) != repr(value):  # a reward may be NaN
-            return f"its column {name} says {column!r:.60}, the record {value!r:.60}"
-    return None
+    return Outcome(RECORDS, "passed", f"{len(found):,} records, {sampled:,} sampled tokens, each by a version older than its step")
 
 
 def _odd_versions(record: Record, known: Set[str]) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rosellm.roserlhf.audit.inspection.run_files import RunFiles
 from rosellm.roserlhf.audit.outcome import Outcome
 from rosellm.roserlhf.errors import StoreError
-from rosellm.roserlhf.store.recovery import Recovery, recover
+from rosellm.roserlhf.store import Recovery, recover
 from rosellm.roserlhf.trainer.folder import LOG
 
 REPAIR = "repair"
@@ -23,7 +23,7 @@ def repaired(folder: Path) -> Outcome:
         RunFolderError: `folder` is no run folder.
     """
     if damage(folder) is None:
-        return Outcome(REPAIR, "info", f"every row of {LOG} can be read: there is nothing to repair")
+        return Outcome(REPAIR, "info", f"every row of {LOG} is whole: there is nothing to repair")
     try:
         found = recover(folder / LOG)
     except StoreError as error:
@@ -33,29 +33,19 @@ def repaired(folder: Path) -> Outcome:
     evidence = f"kept {rows}; the damaged file is {found.damaged.name}"
     if found.is_whole:
         return Outcome(REPAIR, "passed", f"{evidence}; nothing is known to be lost")
-    fix = "roserlhf train --resume goes on from the last checkpoint and makes what came after it again"
+    fix = "restore a copy if there is one; an unfinished run goes on from its last checkpoint with roserlhf train --resume"
     return Outcome(REPAIR, "warning", f"{evidence}; lost {_lost(found)}", "the file was damaged on the disk", fix, _lines(found))
 
 
 def damage(folder: Path) -> str | None:
-    """Say what cannot be read of a run's event log; None if all of it can."""
+    """Say the first thing in a run's event log that is not as it was written; None if there is nothing."""
     run = RunFiles(folder)
     try:
-        for rows in (
-            run.log.ledger(include_superseded=True),
-            run.log.scores(include_superseded=True),
-            run.log.metrics(include_superseded=True),
-            run.log.policies(include_superseded=True),
-            run.log.updates(include_superseded=True),
-            run.log.packed_trajectories(include_superseded=True),
-        ):
-            for _ in rows:
-                pass
+        return next(run.log.problems(), None)
     except StoreError as error:
         return str(error)
     finally:
         run.close()
-    return None
 
 
 def _lost(found: Recovery) -> str:
