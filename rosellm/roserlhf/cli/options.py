@@ -47,9 +47,12 @@ def parse(
     *,
     flags: Mapping[str, Flag],
     operands: Sequence[str] = (),
+    optional: Sequence[str] = (),
     elsewhere: Mapping[str, type[Config]] | None = None,
 ) -> Parsed:
     """Split a command line into flags, options of `kind` and operands; values are typed but not yet validated.
+
+    Operands named in `optional` may be left out, the last first.
 
     Raises:
         ConfigError: an unknown option (the message names the nearest), a missing value, or an operand too many or too few.
@@ -79,8 +82,8 @@ def parse(
         else:
             message = unknown_key(name, kind, elsewhere, others=tuple(flags), spell=as_option)
             raise ConfigError(message.replace("unknown key", "unknown option"))
-    if len(parsed.operands) != len(operands) and "help" not in parsed.flags:
-        wanted = " ".join(operands) or "options only"
+    if not 0 <= len(parsed.operands) - len(operands) <= len(optional) and "help" not in parsed.flags:
+        wanted = " ".join([*operands, *(f"[{name}]" for name in optional)]) or "options only"
         raise ConfigError(f"arguments must be {wanted}, got {' '.join(parsed.operands) or 'none'}")
     return parsed
 

@@ -314,6 +314,18 @@ class EventLog:
             raise StoreError(f"trajectory_id must name one stored record, got {got}")
         return found[0]
 
+    def find(self, trajectory_id: str, *, include_superseded: bool = False) -> tuple[StoredTrajectory, ...]:
+        """Read all records of this id, one per phase and attempt of its step; empty if there is none.
+
+        Args:
+            trajectory_id: the id.
+            include_superseded: also records of steps that were run again; without an index, so it takes longer.
+
+        Raises:
+            StoreError: a record is damaged, or the log cannot be read.
+        """
+        return tuple(self._stored({"trajectory_id": trajectory_id}, include_superseded))
+
     def _stored(self, wanted: Mapping[str, Any], include_superseded: bool) -> Iterator[StoredTrajectory]:
         for row, step, phase, superseded, checksum, record in self._pages(
             "trajectories", "step, phase, superseded, checksum, record", wanted, include_superseded
