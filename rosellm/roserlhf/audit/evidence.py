@@ -66,7 +66,7 @@ def read_evidence(run: str | os.PathLike[str], trajectory_id: str) -> Evidence:
     folder = Path(run)
     missing: list[str] = []
     with open_log(folder) as log:
-        stored = _find(log, trajectory_id)
+        stored = find_stored(log, trajectory_id)
         training = stored.phase == TRAINING and not stored.superseded
         peers = tuple(log.trajectories(phase=TRAINING, step=stored.step)) if training else (stored,)
         known = fates(log, [one.trajectory.trajectory_id for one in peers], {stored.step}) if training else {}
@@ -94,7 +94,7 @@ def open_log(folder: Path) -> EventLog:
     return EventLog.read(path)
 
 
-def _find(log: EventLog, trajectory_id: str) -> StoredTrajectory:
+def find_stored(log: EventLog, trajectory_id: str) -> StoredTrajectory:
     """Return the live record of an id, or else the newest superseded one."""
     if not isinstance(trajectory_id, str):
         raise checks.fail(ConfigError, "trajectory_id", "be text", f"{trajectory_id!r:.80}")

@@ -138,8 +138,8 @@ def _line(token: TokenStory, moved: TokenUpdate | None, several: bool, width: in
     slope = None if moved is None else moved.derivative
     arrow = "" if not slope else "↑" if slope < 0 else "↓"
     cells += [
-        _number(moved and moved.current_logprob),
-        _number(moved and moved.ratio),
+        _number(None if moved is None else moved.current_logprob),
+        _number(None if moved is None else moved.ratio),
         "" if slope is None else f"{arrow}{slope:+.2e}" if slope else "0",
         "" if moved is None or moved.share is None else f"{100 * moved.share:.2g}%",
         token.why.removeprefix("sampled; ") if moved is None or moved.verdict is None else moved.verdict.words,
