@@ -109,7 +109,7 @@ def unknown_trajectory(log: EventLog, trajectory_id: str) -> ConfigError:
     steps = sorted(log.sampled_tokens())
     said = [int(part) for part in trajectory_id.split("/") if part.isdecimal() and len(part) < 10]
     step = next((number for number in said if number in steps), steps[-1] if steps else 0)
-    known = [one.trajectory.trajectory_id for one in log.trajectories(step=step)]
+    known = [one.trajectory_id for one in log.summaries(step=step)]
     near = difflib.get_close_matches(trajectory_id, known, n=_NEAREST, cutoff=0.3)
     fix = f"nearest: {', '.join(near)}" if near else "`roserlhf show RUN` lists some"
     return ConfigError(f"trajectory_id must name a record of this run, got {trajectory_id!r:.200}; {fix}")

@@ -1,6 +1,21 @@
 """Records at rest: the event log of a run and the ledger of its attempts."""
 
-from rosellm.roserlhf.store.events import EventLog, Metrics, Policy, StoredTrajectory
+from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.store.ledger import Ledger, LedgerEntry, State, TokenCounts
+from rosellm.roserlhf.store.rows import Metrics, PackedTrajectory, Policy, StoredTrajectory, TrajectorySummary
+from rosellm.roserlhf.store.updates import Update, UpdatedRow
 
-__all__ = ["EventLog", "Ledger", "LedgerEntry", "Metrics", "Policy", "State", "StoredTrajectory", "TokenCounts"]
+__all__ = [
+    "EventLog",
+    "Ledger",
+    "LedgerEntry",
+    "Metrics",
+    "PackedTrajectory",
+    "Policy",
+    "State",
+    "StoredTrajectory",
+    "TokenCounts",
+    "TrajectorySummary",
+    "Update",
+    "UpdatedRow",
+]
