@@ -17,7 +17,7 @@ from rosellm.roserlhf.errors import ConfigError, RoseError, RunFolderError
 from rosellm.roserlhf.recipes import load_recipe
 from rosellm.roserlhf.report.token_fate import Fate, fates
 from rosellm.roserlhf.report.vocabulary import Vocabulary, read_vocabulary
-from rosellm.roserlhf.store.events import EventLog, StoredTrajectory
+from rosellm.roserlhf.store import EventLog, StoredTrajectory
 from rosellm.roserlhf.store.updates import Update
 from rosellm.roserlhf.trainer.recipe import Recipe
 
@@ -48,6 +48,11 @@ class Evidence:
     """None if the run's tokenizer cannot be read."""
     missing: tuple[str, ...]
     """What is not there, one sentence each."""
+
+    @property
+    def is_training(self) -> bool:
+        """Whether the policy update may have learnt from it: a training rollout whose step stands."""
+        return self.stored.phase == TRAINING and not self.stored.superseded
 
     @property
     def fate(self) -> Fate | None:

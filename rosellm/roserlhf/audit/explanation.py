@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.audit.evidence import TRAINING, Evidence, read_evidence
+from rosellm.roserlhf.audit.evidence import Evidence, read_evidence
 from rosellm.roserlhf.audit.outcome import ending_of, headline, outside, why_nothing_moved
 from rosellm.roserlhf.audit.plain_json import strict
 from rosellm.roserlhf.audit.reward_story import CreditStory, credit_story, recomputed_rows, trained_rows
@@ -55,7 +55,7 @@ class Explanation:
     updates: tuple[UpdateStory, ...]
     """One for every optimizer update in which the row took part."""
     objective: Mapping[str, Any]
-    """Options of the recipe's algorithm, such as its clip bounds; empty if not known."""
+    """Name of the recipe and the options of its algorithm, such as clip bounds; empty if not known."""
     missing: tuple[str, ...]
     """Quantities that cannot be told, and why."""
     problems: tuple[str, ...]
@@ -98,7 +98,15 @@ def explain(run: str | os.PathLike[str], trajectory_id: str, *, token: int | Non
         StoreError: the log cannot be read.
 
     Example:
-        >>> explain("runs/mine", "shop-grpo-0/train/5/3f2a/1", token=17)  # doctest: +SKIP
+        >>> import tempfile
+        >>> from rosellm.roserlhf.store import EventLog
+        >>> end = TransitionRecord(0, None, {"correct": 1.0}, terminated=True)
+        >>> episode = Trajectory("run/eval/7", "task", "shop-1", "tok", [PolicyAction(0, [5, 2], [-0.7, -0.1], "v1", "hi")], [end])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with EventLog.create(folder + "/events.db") as log:
+        ...         _ = log.append_trajectory(episode, step=0, phase="evaluate-greedy")
+        ...     explain(folder, "run/eval/7").nothing_moved
+        'It is an evaluation: it measured the policy and moved nothing.'
     """
     if token is not None and turn is not None:
         raise ConfigError(f"token and turn must not be given together, got token={token!r} and turn={turn!r}")
@@ -110,7 +118,7 @@ def _whole(run: str, evidence: Evidence) -> Explanation:
     problems: list[str] = []
     missing = list(evidence.missing)
     trajectory = evidence.stored.trajectory
-    rows = recomputed_rows(evidence, problems) if evidence.stored.phase == TRAINING else {}
+    rows = recomputed_rows(evidence, problems) if evidence.is_training else {}
     credit = credit_story(evidence, rows)
     tokens = token_stories(trajectory, fate=evidence.fate, outside=outside(evidence), vocabulary=evidence.vocabulary)
     updates = update_stories(evidence, trained_rows(evidence, rows), missing, problems)
@@ -155,11 +163,12 @@ def _compare(
 
 
 def _options(evidence: Evidence) -> dict[str, Any]:
-    """Options that the recipe adds to those of every run: the ones of its algorithm."""
+    """Name the recipe and the options that it adds to those of every run: the ones of its algorithm."""
     if evidence.recipe is None:
         return {}
     config = evidence.recipe.config
-    return {name: getattr(config, name) for name in type(config).model_fields if name not in TrainConfig.model_fields}
+    own = {name: getattr(config, name) for name in type(config).model_fields if name not in TrainConfig.model_fields}
+    return {"recipe": config.recipe, **own}
 
 
 def _selected(whole: Explanation, token: int | None, turn: int | None) -> Explanation:

@@ -13,7 +13,7 @@ from rosellm.roserlhf.audit.evidence import Evidence
 from rosellm.roserlhf.batching.credit import group_rows, total_reward
 from rosellm.roserlhf.batching.rows import Row, row_of
 from rosellm.roserlhf.errors import RecordError, RoseError
-from rosellm.roserlhf.store.events import StoredTrajectory
+from rosellm.roserlhf.store import StoredTrajectory
 from rosellm.roserlhf.trajectory import Trajectory
 
 _AGREE = 1e-9
@@ -90,7 +90,8 @@ def credit_story(evidence: Evidence, rows: Mapping[str, Row]) -> CreditStory:
     """Tell how a trajectory came to its advantage; `rows` as `recomputed_rows` returns them."""
     trajectory, weights = evidence.stored.trajectory, evidence.reward_weights
     name = trajectory.trajectory_id
-    group = [one for one in evidence.peers if trajectory.group_id is not None and one.trajectory.group_id == trajectory.group_id]
+    compared = evidence.is_training and trajectory.group_id is not None
+    group = [one for one in evidence.peers if compared and one.trajectory.group_id == trajectory.group_id]
     members = tuple(_member(one, evidence) for one in group)
     counted = [member for member in members if member.left_out is None and member.reward is not None]
     place = next((index for index, member in enumerate(counted) if member.trajectory_id == name), None)

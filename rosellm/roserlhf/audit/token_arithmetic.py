@@ -99,7 +99,7 @@ def _derivative(advantage: float | None, update: UpdateStory, one: TokenUpdate) 
     if weight is None or advantage is None:
         return [f"dL/dl = {slope}"]
     factor = precise(advantage) if advantage >= 0 else f"({precise(advantage)})"
-    shown, source = precise(weight), "what the objective lets through of the ratio"
+    shown, source = precise(weight), "what the objective multiplies the advantage by"
     if is_the_ratio(weight, one.ratio):
         shown, source = precise(one.ratio), "the ratio"
     return [

@@ -86,8 +86,6 @@ def _left(
         return "gradient kept"
     if is_the_ratio(weight, ratio):
         return "inside" if interval else "weight = ratio"
-    if abs(weight - 1) <= _TOLERANCE:
-        return "weight 1, no ratio"
     return f"weight {brief(weight)}"
 
 

@@ -61,13 +61,13 @@ def _show_credit(console: Console, credit: CreditStory, mine: str) -> None:
         return
     console.print()
     table = _table("group member", ">reward", ">advantage", "")
-    chosen = [member for member in credit.members if member.trajectory_id == mine]
-    others = [member for member in credit.members if member.trajectory_id != mine]
-    for member in [*chosen, *others[: _MEMBERS - 1]]:
-        table.add_row(safe(member.trajectory_id), *map(safe, _member(member)), safe("this one" if member in chosen else ""))
+    shown = [one for index, one in enumerate(credit.members) if index < _MEMBERS or one.trajectory_id == mine]
+    for member in shown:
+        this = "this one" if member.trajectory_id == mine else ""
+        table.add_row(safe(member.trajectory_id), *map(safe, _member(member)), this)
     console.print(table)
-    if len(others) >= _MEMBERS:
-        console.print(safe(f"... and {len(others) - _MEMBERS + 1} more members"))
+    if len(shown) < len(credit.members):
+        console.print(safe(f"... and {len(credit.members) - len(shown)} more members"))
     for line in credit.formula:
         console.print(safe(line))
 

@@ -10,6 +10,7 @@ import textwrap
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -161,10 +162,11 @@ def _wrapped(text: str, indent: int = 0) -> list[str]:
 def _metavar(about: FieldInfo) -> str:
     if get_origin(about.annotation) is Literal:
         return "|".join(str(choice) for choice in get_args(about.annotation))
-    return "" if about.annotation is bool else getattr(about.annotation, "__name__", str(about.annotation)).upper()
+    kinds = [kind for kind in get_args(about.annotation) if kind is not NoneType] or [about.annotation]
+    return "" if kinds == [bool] else " | ".join(getattr(kind, "__name__", str(kind)).upper() for kind in kinds)
 
 
 def _default(about: FieldInfo) -> str:
     if about.annotation is bool:
         return f" [{'on; --no-… turns it off' if about.default else 'off'}]"
-    return "" if about.is_required() else f" [{about.default}]"
+    return "" if about.is_required() or about.default is None else f" [{about.default}]"
