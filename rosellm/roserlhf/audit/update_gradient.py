@@ -20,7 +20,7 @@ from torch import Tensor
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.batching.rows import Row
-from rosellm.roserlhf.batching.tensors import Batch, pad
+from rosellm.roserlhf.batching.tensors import pad
 from rosellm.roserlhf.errors import StoreError
 from rosellm.roserlhf.store.updates import Update, UpdatedRow
 from rosellm.roserlhf.trainer.recipe import PolicyObjective
@@ -98,7 +98,7 @@ def _micro_batch(
     current = torch.zeros_like(batch.behaviour_logprobs)
     current[batch.policy_mask] = torch.tensor([value for row in logprobs for value in row], dtype=current.dtype)
     current.requires_grad_()
-    output = call(objective, current, batch, batch.loss_mask, denominator)
+    output = call(objective, current, batch.behaviour_logprobs, batch.advantages, batch.loss_mask, denominator)
     (weight,) = torch.autograd.grad(output.loss, output.token_loss, retain_graph=True, allow_unused=True)
     (derivative,) = torch.autograd.grad(output.loss, current)
     ratio = (current.detach() - batch.behaviour_logprobs).exp()
@@ -111,7 +111,8 @@ def _micro_batch(
     return float(output.loss.detach()), gradients
 
 
-def call(objective: PolicyObjective, current: Tensor, batch: Batch, loss_mask: Tensor, denominator: float) -> Any:
-    """Call the objective on a batch as the update does, with a loss mask of one's own."""
-    advantages = batch.advantages[:, None].expand_as(current)
-    return objective(current, batch.behaviour_logprobs, advantages, loss_mask, denominator=denominator)
+def call(
+    objective: PolicyObjective, current: Tensor, behaviour: Tensor, advantages: Tensor, loss_mask: Tensor, denominator: float
+) -> Any:
+    """Call the objective on rows `[B, T]` as the update does, with their advantages `[B]` and a loss mask of one's own."""
+    return objective(current, behaviour, advantages[:, None].expand_as(current), loss_mask, denominator=denominator)

@@ -140,20 +140,19 @@ def _tokens(update: Update, evidence: Evidence, mine: RowGradient | None, gradie
         return _bare_tokens(evidence, logprobs)
     judged = iter(verdicts(mine, evidence.recipe.objective, update.denominator, interval_of(evidence.recipe)))
     told = []
-    for position, (sampled, live) in enumerate(zip(mine.row.policy_mask, mine.row.loss_mask, strict=True)):
-        if not sampled:
+    columns = [column.tolist() for column in (mine.current, mine.ratio, mine.token_loss, mine.derivative)]
+    for position, (current, ratio, token_loss, slope) in enumerate(zip(*columns, strict=True)):
+        if not mine.row.policy_mask[position]:
             continue
-        current, ratio = float(mine.current[position]), float(mine.ratio[position])
-        if not live:
+        if not mine.row.loss_mask[position]:
             told.append(TokenUpdate(position, current, ratio))
             continue
-        slope = float(mine.derivative[position])
         told.append(
             TokenUpdate(
                 position,
                 current,
                 ratio,
-                token_loss=float(mine.token_loss[position]),
+                token_loss=token_loss,
                 token_weight=None if mine.weight is None else float(mine.weight[position]),
                 derivative=slope + 0.0,
                 share=share_of(abs(slope), gradient.absolute),

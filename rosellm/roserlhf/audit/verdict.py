@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rosellm.roserlhf.audit.credit_formula import brief
 from rosellm.roserlhf.audit.update_gradient import RowGradient, call
-from rosellm.roserlhf.batching.tensors import Batch, pad
+from rosellm.roserlhf.batching.tensors import pad
 from rosellm.roserlhf.trainer.recipe import PolicyObjective
 
 _TOLERANCE = 1e-4
@@ -55,9 +55,10 @@ def verdicts(
     places = [index for index, live in enumerate(one.row.loss_mask) if live]
     holds = _Statistics(objective, one, denominator).of(places)
     judged = []
+    shares = [None] * len(one.row.loss_mask) if one.weight is None else one.weight.tolist()
+    columns = list(zip(one.ratio.tolist(), one.derivative.tolist(), shares, strict=True))
     for place in places:
-        ratio, slope = float(one.ratio[place]), float(one.derivative[place])
-        share = None if one.weight is None else float(one.weight[place])
+        ratio, slope, share = columns[place]
         weight = -slope / (share * advantage) if share and advantage else None
         names = tuple(sorted(holds[place]))
         words = _removed(advantage, ratio, names, interval) if slope == 0 else _left(advantage, ratio, weight, names, interval)
@@ -113,7 +114,8 @@ class _Statistics:
 
     def __init__(self, objective: PolicyObjective, one: RowGradient, denominator: float) -> None:
         self._objective, self._denominator = objective, denominator
-        self._batch: Batch = pad([one.row])
+        batch = pad([one.row])
+        self._behaviour, self._advantages = batch.behaviour_logprobs, batch.advantages
         self._current: Tensor = one.current[None]
 
     def of(self, places: list[int]) -> dict[int, set[str]]:
@@ -126,9 +128,11 @@ class _Statistics:
     def _ask(self, places: list[int], open_names: set[str] | None, found: dict[int, set[str]]) -> None:
         if not places:
             return
-        mask = torch.zeros_like(self._batch.loss_mask)
-        mask[0, places] = True
-        partials = call(self._objective, self._current, self._batch, mask, self._denominator).partials
+        part = slice(places[0], places[-1] + 1)
+        current, behaviour = self._current[:, part], self._behaviour[:, part]
+        mask = torch.zeros_like(current, dtype=torch.bool)
+        mask[0, [place - places[0] for place in places]] = True
+        partials = call(self._objective, current, behaviour, self._advantages, mask, self._denominator).partials
         undecided = set()
         for name, one in partials.items():
             if _MARK not in name or name == _ABOUT_THE_BATCH or (open_names is not None and name not in open_names):
