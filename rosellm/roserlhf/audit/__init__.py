@@ -1,19 +1,39 @@
-"""Audit: what a run's own evidence says about it; loaded when a name is first used."""
+"""Is my mask shifted, is my ratio really one, why did this token move? `a batch or a run folder -> findings, with their causes`.
+
+Importing the package imports nothing heavy: a public name is loaded from the module that owns it when it is first used (PEP 562).
+"""
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rosellm.roserlhf.audit.explanation import Explanation as Explanation
     from rosellm.roserlhf.audit.explanation import explain as explain
+    from rosellm.roserlhf.audit.rerun import Replay as Replay
+    from rosellm.roserlhf.audit.rerun import replay as replay
 
-__all__ = ["Explanation", "explain"]
+_OWNERS = {
+    "Explanation": "explanation",
+    "Replay": "rerun",
+    "explain": "explanation",
+    "replay": "rerun",
+}
+"""Public names by the module that owns them."""
+
+__all__ = sorted(_OWNERS)
 
 
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from rosellm.roserlhf.audit import explanation
+if not TYPE_CHECKING:  # else a checker would accept every misspelled name
 
-        return getattr(explanation, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name not in _OWNERS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{__name__}.{_OWNERS[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
