@@ -89,15 +89,22 @@ def update(members: Sequence[str] = "abcd", *, number: int = 0, epoch: int = 0, 
 
 
 def place(
-    log: EventLog, record: Trajectory, state: str, *, advantage: float | None = None, reason: str | None = None, stale: int = 0
+    log: EventLog,
+    record: Trajectory,
+    state: str,
+    *,
+    advantage: float | None = None,
+    reason: str | None = None,
+    stale: int = 0,
+    kept: Mapping[str, Any] | None = None,
 ) -> None:
-    """Store a record of step 1 and walk its attempt through the ledger up to a state."""
+    """Store a record of step 1 and walk its attempt through the ledger; `kept` is what else the ledger keeps of it."""
     log.append_trajectory(record, step=1, phase="train")
     name, sampled = record.trajectory_id, record.sampled_tokens
     ended = None if record.failure is None else record.failure.cause
     log.append_ledger(name, "launched", step=1)
     log.append_ledger(name, "finished" if ended is None else "failed", step=1, sampled=sampled, reason=ended)
-    detail = {"advantage": advantage}
+    detail = {"advantage": advantage, **(kept or {})}
     if state == "rejected":
         log.append_ledger(name, "rejected", step=1, reason=reason, detail=detail)
     elif state != "finished":

@@ -7,11 +7,13 @@ import math
 from pathlib import Path
 
 import pytest
-from explained_runs import ADVANTAGE, BEHAVIOUR, broken, make_run, name_of, place, rollout, trained_run, update
+from explained_runs import ADVANTAGE, BEHAVIOUR, REWARDS, broken, make_run, name_of, place, rollout, trained_run, update
 
 from rosellm.roserlhf import ConfigError, RangeError, RunFolderError
 from rosellm.roserlhf.audit import Explanation, explain
+from rosellm.roserlhf.batching.rows import row_of
 from rosellm.roserlhf.store import EventLog
+from rosellm.roserlhf.trainer.account import row_hash
 
 
 def log_of(folder: Path) -> EventLog:
@@ -228,6 +230,32 @@ def test_an_environment_that_cannot_be_imported_leaves_the_recorded_advantage(tm
     assert told.credit.weights is None
     assert told.updates[0].tokens[0].derivative == pytest.approx(0.1875, rel=1e-6)
     assert any("weights of the reward components" in words for words in told.missing)
+
+
+def test_the_total_that_the_ledger_kept_stands_in_for_unknown_weights(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", environment="nowhere:World")
+    with log_of(run) as log:
+        for member, reward in REWARDS.items():
+            place(log, rollout(member), "trained", advantage=ADVANTAGE if reward else -ADVANTAGE, kept={"reward": reward})
+    told = explain(run, name_of("b"))
+    assert (told.credit.weights, told.credit.reward, told.credit.baseline) == (None, 0.0, 0.5)
+    assert told.credit.recomputed == pytest.approx(-ADVANTAGE)
+
+
+def test_a_record_that_was_changed_after_training_is_a_contradiction(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with log_of(run) as log:
+        for member, reward in REWARDS.items():
+            kept = {
+                "reward": 0.5 if member == "a" else reward,
+                "row_hash": "0" if member == "a" else row_hash(row_of(rollout(member))),
+            }
+            place(log, rollout(member), "trained", advantage=ADVANTAGE if reward else -ADVANTAGE, kept=kept)
+    assert explain(run, name_of("a")).problems == (
+        "the reward recorded is 0.5, but the components stored give 1.0",
+        "the tokens or behaviour log-probabilities stored are not those that the ledger recorded the hash of",
+    )
+    assert explain(run, name_of("b")).problems == ()
 
 
 def test_rows_that_do_not_fit_the_records_are_a_contradiction(tmp_path: Path) -> None:

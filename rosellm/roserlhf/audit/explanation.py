@@ -18,7 +18,7 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.audit.evidence import Evidence, read_evidence
 from rosellm.roserlhf.audit.outcome import ending_of, headline, outside, why_nothing_moved
 from rosellm.roserlhf.audit.plain_json import strict
-from rosellm.roserlhf.audit.reward_story import CreditStory, credit_story, recomputed_rows, trained_rows
+from rosellm.roserlhf.audit.reward_story import CreditStory, credit_story, recomputed_rows, tampered, trained_rows
 from rosellm.roserlhf.audit.token_story import TokenStory, token_stories
 from rosellm.roserlhf.audit.update_story import UpdateStory, update_stories
 from rosellm.roserlhf.errors import ConfigError, RangeError
@@ -152,6 +152,7 @@ def _compare(
         problems.append(credit.disagreement)
     elif credit.recorded is None and credit.recomputed is not None:
         missing.append("the recorded advantage: the ledger has none, so the recomputed one is used")
+    problems += tampered(evidence)
     if evidence.late_scores:
         missing.append(f"{evidence.late_scores} late score(s) are stored; the advantage does not contain them")
     if evidence.stored.trajectory.parent is not None and not evidence.stored.trajectory.prompt:

@@ -112,7 +112,7 @@ def _credit(credit: CreditStory, mine: str) -> Html:
 def _group(credit: CreditStory, mine: str) -> Html | None:
     if not credit.members:
         return None
-    head = tag("tr", *(tag("th", name) for name in ("member of the group", "reward", "advantage recorded")))
+    head = tag("tr", *(tag("th", name) for name in ("member of the group", "reward", "advantage")))
     rows = []
     for member in credit.members:
         reward = member.left_out or ("not known" if member.reward is None else brief(member.reward))
@@ -140,7 +140,7 @@ def _update(explanation: Explanation, update: UpdateStory) -> Html:
         tag("h2", f"Update {update.number} of step {update.step}, epoch {update.epoch}"),
         tag("p", " · ".join(facts), class_="soft"),
         skipped,
-        _legend(),
+        _legend() if update is explanation.updates[0] else None,
         _strip(explanation.tokens, moved, largest, anchor),
         tag("h3", "Every number"),
         _table(explanation.tokens, moved, anchor),
@@ -215,7 +215,7 @@ def _row(token: TokenStory, moved: TokenUpdate, anchor: str) -> Html:
         token.version or "",
         *(("" if value is None else precise(value)) for value in (token.behaviour_logprob, moved.current_logprob, moved.ratio)),
         "" if moved.token_loss is None else precise(moved.token_loss),
-        "" if moved.derivative is None else f"{moved.derivative:+.4g}",
+        "" if moved.derivative is None else f"{moved.derivative:+.4g}" if moved.derivative else "0",
         "" if moved.share is None else f"{100 * moved.share:.3g} %",
     ]
     return tag(

@@ -80,7 +80,7 @@ def headline(
     """Tell the story in a few sentences: what it did, its reward against its group, what was pushed by how much."""
     return (
         _deeds(evidence, tokens),
-        *_rewards(evidence, credit),
+        *_rewards(credit),
         *([nothing] if nothing else []),
         *(_pushes(update, len(updates)) for update in updates),
     )
@@ -103,8 +103,8 @@ def _verb(trajectory: Trajectory) -> str:
     return "was " if trajectory.ending is not None and trajectory.ending != "terminated" else "" if trajectory.ending else "has "
 
 
-def _rewards(evidence: Evidence, credit: CreditStory) -> list[str]:
-    if evidence.reward_weights is None:
+def _rewards(credit: CreditStory) -> list[str]:
+    if not credit.reward_is_known:
         recorded = "" if credit.recorded is None else f" The ledger recorded the advantage {credit.recorded:+.6g}."
         return [f"Its total reward is not known here, because the weights of the components are not.{recorded}"]
     reward = "unscored" if credit.reward is None else brief(credit.reward)

@@ -14,6 +14,7 @@ from rosellm.roserlhf.batching.credit import group_rows, total_reward
 from rosellm.roserlhf.batching.rows import Row, row_of
 from rosellm.roserlhf.errors import RecordError, RoseError
 from rosellm.roserlhf.store import StoredTrajectory
+from rosellm.roserlhf.trainer.account import row_hash
 from rosellm.roserlhf.trajectory import Trajectory
 
 _AGREE = 1e-9
@@ -58,6 +59,8 @@ class CreditStory:
     """Summed over the turns."""
     reward: float | None
     """Total, the undiscounted return of the episode; None = unscored, or not known."""
+    reward_is_known: bool
+    """Whether a reward of None means unscored."""
     group_id: str | None
     """The group; None if it has none."""
     members: tuple[Member, ...]
@@ -86,16 +89,34 @@ def same(one: float, other: float, relative: float, absolute: float = 0.0) -> bo
     return math.isclose(one, other, rel_tol=relative, abs_tol=absolute) or (math.isnan(one) and math.isnan(other))
 
 
+def rewards_of(evidence: Evidence) -> dict[str, float | None] | None:
+    """Return the total reward of every peer: from its components, or as the ledger kept it where the weights are not known.
+
+    None where neither is known.
+    """
+    weights = evidence.reward_weights
+    if weights is not None:
+        return {one.trajectory.trajectory_id: total_reward(one.trajectory, weights) for one in evidence.peers}
+    kept = {name: fate.entry.detail for name, fate in evidence.fates.items()}
+    if not kept or not all(isinstance(detail, Mapping) and "reward" in detail for detail in kept.values()):
+        return None
+    return {name: _number(detail["reward"]) for name, detail in kept.items() if isinstance(detail, Mapping)}
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
 def credit_story(evidence: Evidence, rows: Mapping[str, Row]) -> CreditStory:
     """Tell how a trajectory came to its advantage; `rows` as `recomputed_rows` returns them."""
-    trajectory, weights = evidence.stored.trajectory, evidence.reward_weights
+    trajectory, weights, rewards = evidence.stored.trajectory, evidence.reward_weights, rewards_of(evidence)
     name = trajectory.trajectory_id
     compared = evidence.is_training and trajectory.group_id is not None
     group = [one for one in evidence.peers if compared and one.trajectory.group_id == trajectory.group_id]
-    members = tuple(_member(one, evidence) for one in group)
+    members = tuple(_member(one, evidence, rewards) for one in group)
     counted = [member for member in members if member.left_out is None and member.reward is not None]
     place = next((index for index, member in enumerate(counted) if member.trajectory_id == name), None)
-    recomputed = rows[name].advantage if name in rows and weights is not None else None
+    recomputed = rows[name].advantage if name in rows and rewards is not None else None
     recorded = None if evidence.fate is None else evidence.fate.advantage
     formula = None
     if evidence.recipe is not None and place is not None and recomputed is not None:
@@ -104,7 +125,8 @@ def credit_story(evidence: Evidence, rows: Mapping[str, Row]) -> CreditStory:
         weights=weights,
         turns=tuple(_turn_rewards(trajectory, weights)),
         components=trajectory.reward_totals(),
-        reward=None if weights is None else total_reward(trajectory, weights),
+        reward=None if rewards is None else rewards.get(name),
+        reward_is_known=rewards is not None,
         group_id=trajectory.group_id,
         members=members,
         baseline=None if formula is None else formula.baseline,
@@ -127,14 +149,14 @@ def _turn_rewards(trajectory: Trajectory, weights: Mapping[str, float] | None) -
     return told
 
 
-def _member(stored: StoredTrajectory, evidence: Evidence) -> Member:
-    trajectory, weights = stored.trajectory, evidence.reward_weights
+def _member(stored: StoredTrajectory, evidence: Evidence, rewards: Mapping[str, float | None] | None) -> Member:
+    trajectory = stored.trajectory
     fate = evidence.fates.get(trajectory.trajectory_id)
-    reward = None if weights is None else total_reward(trajectory, weights)
+    reward = None if rewards is None else rewards.get(trajectory.trajectory_id)
     left_out = None
     if not trajectory.trainable:
         left_out = "not trainable"
-    elif reward is None and weights is not None:
+    elif reward is None and rewards is not None:
         left_out = "unscored" + _cause(trajectory)
     return Member(trajectory.trajectory_id, reward, left_out, None if fate is None else fate.advantage)
 
@@ -150,14 +172,14 @@ def _cause(trajectory: Trajectory) -> str:
 
 
 def recomputed_rows(evidence: Evidence, problems: list[str]) -> dict[str, Row]:
-    """Make the rows of a training step again as the trainer did, by trajectory; without the weights they have no advantage."""
+    """Make the rows of a training step again as the trainer did, by trajectory; without rewards they have no advantage."""
     trajectories = [one.trajectory for one in evidence.peers]
-    weights, recipe = evidence.reward_weights, evidence.recipe
-    if weights is None or recipe is None:
+    rewards, recipe = rewards_of(evidence), evidence.recipe
+    if rewards is None or recipe is None:
         return _bare_rows(trajectories)
-    rewards = [total_reward(trajectory, weights) for trajectory in trajectories]
+    totals = [rewards.get(trajectory.trajectory_id) for trajectory in trajectories]
     try:
-        rows = group_rows(trajectories, rewards, recipe.credit, drop_uniform=recipe.config.drop_uniform_groups)
+        rows = group_rows(trajectories, totals, recipe.credit, drop_uniform=recipe.config.drop_uniform_groups)
     except RoseError as error:
         problems.append(f"the advantages of the step cannot be recomputed: {error}")
         return _bare_rows(trajectories)
@@ -171,6 +193,21 @@ def trained_rows(evidence: Evidence, rows: Mapping[str, Row]) -> dict[str, Row]:
         name: row if recorded.get(name) is None else dataclasses.replace(row, advantage=recorded[name])
         for name, row in rows.items()
     }
+
+
+def tampered(evidence: Evidence) -> list[str]:
+    """Hold a record against what the ledger kept of it when it was trained: its total reward and the hash of its row."""
+    detail = None if evidence.fate is None else evidence.fate.entry.detail
+    trajectory, found = evidence.stored.trajectory, []
+    if isinstance(detail, Mapping) and "reward" in detail and evidence.reward_weights is not None:
+        recorded, given = _number(detail["reward"]), total_reward(trajectory, evidence.reward_weights)
+        agree = recorded is given if recorded is None or given is None else same(recorded, given, _AGREE)
+        if not agree:
+            found.append(f"the reward recorded is {recorded!r}, but the components stored give {given!r}")
+    row = _bare_rows([trajectory]).get(trajectory.trajectory_id)
+    if isinstance(detail, Mapping) and "row_hash" in detail and row is not None and row_hash(row) != detail["row_hash"]:
+        found.append("the tokens or behaviour log-probabilities stored are not those that the ledger recorded the hash of")
+    return found
 
 
 def _bare_rows(trajectories: Sequence[Trajectory]) -> dict[str, Row]:

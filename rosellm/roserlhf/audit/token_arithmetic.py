@@ -53,7 +53,8 @@ def _reward(credit: CreditStory) -> tuple[str, ...]:
         for paid in credit.turns
     ]
     if credit.weights is None:
-        return (*lines, "total: not known, because the weights of the components are not")
+        known = _scored(credit.reward) + ", as the ledger kept it" if credit.reward_is_known else "not known"
+        return (*lines, f"R = {known}; the weights of the components are not known")
     parts = [f"{brief(weight)} x {name} {_scored(credit.components.get(name))}" for name, weight in credit.weights.items()]
     return (*lines, f"R = {' + '.join(parts)} = {_scored(credit.reward)}")
 
