@@ -182,12 +182,11 @@ class Lineage:
         line, base = place.line, place.line.tokens(place.first)
         low, high = base + copy.start, base + copy.end
         for i in range(bisect_right(line.ends, low, place.first, place.end), place.end):
-            begin = line.tokens(i)
+            begin, end = line.tokens(i), line.ends[i]
             if begin >= high:
                 break
-            piece = _cut(line.spans[i], max(low - begin, 0), min(high, line.ends[i]) - begin)
-            if piece.token_ids:
-                yield piece
+            if max(begin, low) < min(end, high):
+                yield _cut(line.spans[i], max(begin, low) - begin, min(end, high) - begin)
 
 
 def _here(line: _Line) -> int:
