@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import oracles_forest as slow
@@ -12,7 +13,7 @@ from oracles_forest import Cell
 from record_strategies import PROPERTY
 
 from rosellm.roserlhf.errors import RecordError
-from rosellm.roserlhf.store import Forest
+from rosellm.roserlhf.store import EventLog, Forest
 from rosellm.roserlhf.store.lineage import Context
 from rosellm.roserlhf.trajectory import (
     CopySpan,
@@ -406,6 +407,18 @@ def test_what_is_no_record_is_refused() -> None:
 def test_a_forest_of_nothing() -> None:
     forest = Forest([])
     assert (len(forest), forest.rollouts, forest.groups(), forest.counts().total.sampled) == (0, (), {}, 0)
+
+
+def test_a_stored_run_is_a_forest(tmp_path: Path) -> None:
+    records = family()
+    with EventLog.create(tmp_path / "events.db") as log:
+        for r in sorted(records, key=lambda r: r.trajectory_id):
+            log.append_trajectory(r, step=0, phase="train")
+        forest = Forest(stored.trajectory for stored in log.trajectories(phase="train"))
+        with pytest.raises(RecordError, match=r"records\[0\] must be a Trajectory, got .*; a stored one is its .trajectory"):
+            Forest(log.trajectories())  # type: ignore[arg-type]
+    assert forest.context("g").token_ids == Forest(records).context("g").token_ids
+    assert forest.counts() == Forest(records).counts()
 
 
 def test_a_subagent_may_speak_another_language() -> None:

@@ -114,6 +114,8 @@ def _own_prompt(trajectory: Trajectory) -> list[TokenSpan]:
 
 def _given(trajectory: Trajectory, context: Sequence[TokenSpan]) -> Sequence[TokenSpan]:
     """Require of a record with a prompt that the context agrees with it: the same length, the same ids where it holds ids."""
+    if not trajectory.prompt:
+        return context
     ids = [token for span in context for token in span.token_ids]
     place = 0
     for span in trajectory.prompt:
@@ -123,7 +125,7 @@ def _given(trajectory: Trajectory, context: Sequence[TokenSpan]) -> Sequence[Tok
                 RecordError, "context", "hold the prompt's own ids", f"others at positions [{place}, {place + count})"
             )
         place += count
-    if trajectory.prompt and place != len(ids):
+    if place != len(ids):
         raise checks.fail(RecordError, "context", f"hold the {place} tokens of the prompt", len(ids))
     return context
 

@@ -38,7 +38,7 @@ class ContextSpan(TokenSpan):
 class _Line:
     """Spans behind the first `prefix_spans` spans of another line."""
 
-    prefix: _Line | None = None
+    prefix: _Line | None = field(default=None, repr=False)
     prefix_spans: int = 0
     prefix_tokens: int = 0
     gap: tuple[int, str] | None = None
