@@ -26,7 +26,7 @@ from rosellm.roserlhf.engine.llama import LlamaStep
 from rosellm.roserlhf.environment.tasks import split_of, tasks
 from rosellm.roserlhf.errors import ConfigError, GroupError, RangeError, RoseError, ShapeError
 from rosellm.roserlhf.models.causal import load_weights, weights, weights_hash
-from rosellm.roserlhf.store.events import EventLog, StoredTrajectory
+from rosellm.roserlhf.store import EventLog, StoredTrajectory
 from rosellm.roserlhf.store.ledger import Ledger
 from rosellm.roserlhf.trainer.checkpoint import checkpoint_steps
 from rosellm.roserlhf.trainer.progress import Progress

@@ -1,7 +1,23 @@
 """Records at rest: the event log of a run, how its records hang together, and the ledger of its attempts."""
 
-from rosellm.roserlhf.store.events import EventLog, Metrics, Policy, StoredTrajectory
+from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.store.forest import Forest
 from rosellm.roserlhf.store.ledger import Ledger, LedgerEntry, State, TokenCounts
+from rosellm.roserlhf.store.rows import Metrics, PackedTrajectory, Policy, StoredTrajectory, TrajectorySummary
+from rosellm.roserlhf.store.updates import Update, UpdatedRow
 
-__all__ = ["EventLog", "Forest", "Ledger", "LedgerEntry", "Metrics", "Policy", "State", "StoredTrajectory", "TokenCounts"]
+__all__ = [
+    "EventLog",
+    "Forest",
+    "Ledger",
+    "LedgerEntry",
+    "Metrics",
+    "PackedTrajectory",
+    "Policy",
+    "State",
+    "StoredTrajectory",
+    "TokenCounts",
+    "TrajectorySummary",
+    "Update",
+    "UpdatedRow",
+]

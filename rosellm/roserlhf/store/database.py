@@ -6,13 +6,14 @@ readers --snapshot--^ never wait for the writer, nor it for them
 ```
 
 Write-ahead log with `synchronous=NORMAL`: a killed process loses nothing that was acknowledged; a power cut can lose the commits
-after the last :meth:`Database.flush`, but never leaves half of one. The writer holds an exclusive lock on `events.db.lock`, itself
-an empty SQLite file: such a lock dies with its process and is not inherited by a fork.
+after the last :meth:`Database.flush`, which waits until the disk has the log, but never leaves half of one. The writer holds an
+exclusive lock on `events.db.lock`, itself an empty SQLite file: such a lock dies with its process and is not inherited by a fork.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import warnings
 from collections.abc import Iterator, Sequence
@@ -24,9 +25,11 @@ from rosellm.roserlhf.errors import StoreError
 
 APPLICATION_ID = 0x526F7365
 """Marks the file as an event log of this package."""
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of the tables."""
 
+_PAGE_SIZE = 8192
+_CHECKPOINT_PAGES = 2000
 _WAL_HEADER, _FRAME_HEADER = 32, 24
 
 
@@ -39,6 +42,7 @@ class Database:
         self._connection = connection
         self._lock = lock
         self._in_transaction = False
+        self._broken = False
 
     @classmethod
     def create(cls, path: Path, schema: str) -> Database:
@@ -90,15 +94,20 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make everything written inside one atomic commit; an exception undoes it all. Blocks nest: the outermost commits."""
+        """Make everything written inside one atomic commit; an exception undoes it all. Blocks nest: the outermost commits.
+
+        After a write that the disk refused nothing more can be written inside the block, whoever caught the error: what is
+        committed is whole.
+        """
         self._require_writable()
         if self._in_transaction:
             yield
             return
         self._run("BEGIN IMMEDIATE")
-        self._in_transaction = True
+        self._in_transaction, self._broken = True, False
         try:
             yield
+            self._require_whole()
             self._run("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
@@ -108,44 +117,67 @@ class Database:
             self._in_transaction = False
 
     def write(self, sql: str, values: Sequence[Any]) -> int:
-        """Run one writing statement and return the number of rows it touched."""
-        self._require_writable()
+        """Run one writing statement inside a transaction and return the number of rows it touched."""
+        self._require_whole()
         return self._run(sql, values).rowcount
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one reading statement and return its rows."""
-        with _clear_errors(self.path, "read"):
+        try:
             found: list[tuple[Any, ...]] = self._connection.execute(sql, values).fetchall()
-            return found
+        except _ERRORS as error:
+            raise _clear(self.path, "read", error) from error
+        return found
 
     def flush(self) -> None:
-        """Move the log into the file and wait for the disk: what was acknowledged so far survives a power cut."""
+        """Wait until the disk holds the log: what was acknowledged so far survives a power cut.
+
+        A checkpoint would write everything a second time; it comes by itself, when the log has grown.
+        """
         self._require_writable()
         if self._in_transaction:
             raise StoreError(f"{self.path} cannot be flushed inside a transaction; flush after its end")
-        if self._run("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-            raise StoreError(f"{self.path} cannot be flushed: a reader has held an old state of it for too long")
+        try:
+            with contextlib.suppress(FileNotFoundError):  # nothing was written since the file was opened
+                _wait_for_disk(_wal(self.path))
+        except OSError as error:
+            raise _clear(self.path, "flushed", error) from error
 
     def _run(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        with _clear_errors(self.path, "written"):
+        try:
             return self._connection.execute(sql, values)
+        except _ERRORS as error:
+            self._broken = isinstance(error, sqlite3.OperationalError)
+            raise _clear(self.path, "written", error) from error
 
     def _require_writable(self) -> None:
         if not self.writable:
             raise StoreError(f"{self.path} was opened for reading and cannot be written")
 
+    def _require_whole(self) -> None:
+        self._require_writable()
+        if self._broken or not self._connection.in_transaction:
+            raise StoreError(f"{self.path} cannot be written: an earlier write of this transaction failed, and all of it is undone")
+
+
+_ERRORS = (sqlite3.Error, UnicodeEncodeError, OverflowError, OSError)
+
+
+def _clear(path: Path, doing: str, error: Exception) -> StoreError:
+    """Put what SQLite says in one sentence that names the file."""
+    if isinstance(error, (UnicodeEncodeError, OverflowError)):
+        return StoreError(f"{path} cannot be {doing}: a name must be valid Unicode and a number fit 64 bits ({error})")
+    if isinstance(error, OSError):
+        return StoreError(f"{path} cannot be {doing}: {error.strerror or error}")
+    return StoreError(f"{path} cannot be {doing}: {error}{_advice(str(error))}")
+
 
 @contextlib.contextmanager
 def _clear_errors(path: Path, doing: str) -> Iterator[None]:
-    """Turn what SQLite raises into one sentence that names the file."""
     try:
         yield
-    except sqlite3.Error as error:
-        raise StoreError(f"{path} cannot be {doing}: {error}{_advice(str(error))}") from error
-    except (UnicodeEncodeError, OverflowError) as error:
-        raise StoreError(f"{path} cannot be {doing}: a name must be valid Unicode and a number fit 64 bits ({error})") from error
-    except OSError as error:
-        raise StoreError(f"{path} cannot be {doing}: {error.strerror or error}") from error
+    except _ERRORS as error:
+        raise _clear(path, doing, error) from error
 
 
 def _advice(message: str) -> str:
@@ -159,6 +191,15 @@ def _advice(message: str) -> str:
 def _require_file(path: Path) -> None:
     if not path.is_file():
         raise StoreError(f"{path} must be an event log, got {'a folder' if path.is_dir() else 'no such file'}")
+
+
+def _wait_for_disk(path: Path) -> None:
+    # Closing a file drops all POSIX locks that this process holds on it, so never do this to the database itself.
+    handle = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -184,7 +225,9 @@ def _writer_lock(path: Path) -> sqlite3.Connection:
 def _new_file(path: Path, schema: str) -> sqlite3.Connection:
     connection = _connect(path, "rwc")
     try:
-        _write_ahead(connection)
+        connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        _tune(connection)
         connection.executescript(
             f"BEGIN IMMEDIATE; {schema} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
         )
@@ -196,9 +239,9 @@ def _new_file(path: Path, schema: str) -> sqlite3.Connection:
     return connection
 
 
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA journal_mode = WAL")
+def _tune(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
@@ -212,7 +255,7 @@ def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
             raise StoreError(
                 f"{path} must have schema version {SCHEMA_VERSION}, got {version}; use the rosellm that wrote it, or a newer one"
             )
-        connection.execute("PRAGMA synchronous = NORMAL")
+        _tune(connection)
     except BaseException:
         connection.close()
         raise

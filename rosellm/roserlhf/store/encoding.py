@@ -1,57 +1,33 @@
-"""Records as bytes and back: `Trajectory -> msgpack -> Trajectory`, exact in every bit.
+"""Records as bytes and back: `Trajectory -> Packed -> bytes -> Packed -> Trajectory`, exact in every bit.
 
-A record is a map from field names to values, fields that hold their default left out. Decoding goes through the constructors, so
-what comes back obeys every rule of the record; an unknown field is an error. Two things msgpack cannot say are escaped: strings
-with lone surrogates (a model can write one in a JSON argument) and integers beyond 64 bits.
+```
+Packed   skeleton    msgpack of everything but the big arrays (see rosellm.roserlhf.store.skeleton)
+         token_ids   ids of the record's whole row of tokens, in the order of Trajectory.spans()
+         logprobs    behaviour log-probabilities of the sampled ids among them, in order
+```
+
+Whoever wants the arrays, or writes them to another format, needs no `Trajectory`. Decoding goes through the constructors, so what
+comes back obeys every rule of the record; an unknown field is an error. Two things msgpack cannot say are escaped: strings with
+lone surrogates (a model can write one in a JSON argument) and integers beyond 64 bits.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Mapping
-from dataclasses import MISSING, fields
-from operator import attrgetter
-from typing import Any
+import hashlib
+import struct
+import sys
+import zlib
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 from rosellm.roserlhf.errors import MissingExtraError, RecordError, StoreError
-from rosellm.roserlhf.trajectory import (
-    CopySpan,
-    Failure,
-    ParentLink,
-    ParsedAction,
-    ParseFailure,
-    PolicyAction,
-    SamplingParameters,
-    TokenSpan,
-    ToolCall,
-    ToolResult,
-    Trajectory,
-    TransitionRecord,
-    VersionSpan,
-)
+from rosellm.roserlhf.store.skeleton import put_together, take_apart, upgraded
+from rosellm.roserlhf.trajectory import Trajectory
 
-_PARTS: dict[str, type] = {
-    "actions": PolicyAction,
-    "transitions": TransitionRecord,
-    "parent": ParentLink,
-    "failure": Failure,
-    "parsed": ParsedAction,
-    "parse_failure": ParseFailure,
-    "sampling": SamplingParameters,
-    "version_spans": VersionSpan,
-    "results": ToolResult,
-    "observation": TokenSpan,
-    "calls": ToolCall,
-    "failures": ParseFailure,
-}
-"""The class of the record, or of each record of the sequence, that a field holds. A prompt holds two classes and is told apart."""
-_CLASSES = (Trajectory, CopySpan, TokenSpan, *_PARTS.values())
-_NAMES = {cls: [f.name for f in fields(cls) if f.name != "sealed"] for cls in _CLASSES}
-_DEFAULTS = {
-    cls: [f.default if f.name != "schema_version" else MISSING for f in fields(cls) if f.name != "sealed"] for cls in _CLASSES
-}
-"""Value at which a field is left out; the schema version never is."""
-_VALUES = {cls: attrgetter(*names) for cls, names in _NAMES.items()}
 _TEXT, _INTEGER, _PAIRS = 1, 2, 3
 
 
@@ -66,9 +42,11 @@ def _msgpack() -> tuple[Any, Any, Any]:
     return encoder, msgspec.msgpack.Decoder(ext_hook=_unescape), msgspec.msgpack.Ext
 
 
-def _subclass(value: Any) -> str:
+def _subclass(value: Any) -> Any:
     if isinstance(value, str):
         return str.__str__(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
     raise TypeError(f"a {type(value).__name__} is not plain data")
 
 
@@ -91,7 +69,7 @@ def unpack(data: bytes) -> Any:
     _, decoder, _ = _msgpack()
     try:
         return decoder.decode(data)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise StoreError(f"the stored bytes must be one whole msgpack value, got {len(data)} other byte(s): {error}") from error
 
 
@@ -122,62 +100,160 @@ def _unescape(code: int, data: memoryview) -> Any:
     raise ValueError(f"unknown extension {code}")
 
 
-def encode(trajectory: Trajectory) -> bytes:
-    """Encode a record; `sealed` is not written, because what is at rest is sealed."""
-    return pack(_fields(trajectory))
+ENCODING_VERSION = 2
+"""First byte of a record at rest. (Version 1 was one msgpack map, whose first byte is never below 128.)"""
+
+_HEADER = struct.Struct("<BccBIII")
+_WIDEST = 2**63 - 1
+_DEFLATED_BELOW = 4096
+"""Up to here a skeleton is mostly names and hashes, which deflate to half; beyond it is text, and would cost more than all else."""
 
 
-def _fields(record: Any) -> dict[str, Any]:
-    written = {}
-    cls = type(record)
-    for name, default, value in zip(_NAMES[cls], _DEFAULTS[cls], _VALUES[cls](record), strict=True):
-        # 0.0 == -0.0, so equal floats are written: what is left out must come back bit for bit.
-        if value is default or (value == default and type(value) is not float):
-            continue
-        if type(value) in _DEFAULTS:
-            value = _fields(value)
-        elif type(value) is tuple and value and type(value[0]) in _DEFAULTS:
-            value = [_fields(part) for part in value]
-        written[name] = value
-    return _named_by_class(record, written) if isinstance(record, PolicyAction) else written
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A record as a skeleton and two arrays.
+
+    `numpy.frombuffer(packed.token_ids, packed.token_ids.typecode)` is a view of the array.
+    """
+
+    skeleton: bytes
+    """msgpack of `(schema_version, fields, wide)`; `wide` holds `(position, id)` of the ids ≥ 2**63."""
+    token_ids: array[int]
+    """Ids of the whole row of tokens: `array('H' | 'i' | 'q')`, the narrowest that holds them; -1 stands for an id ≥ 2**63."""
+    logprobs: array[float]
+    """Of the sampled ids: `array('f')` where float32 holds every one of them bit for bit, otherwise `array('d')`."""
+
+    def to_bytes(self) -> bytes:
+        """Write the bytes that rest in the log: a header, the skeleton (deflated if small), the ids, the log-probabilities."""
+        small = len(self.skeleton) < _DEFLATED_BELOW
+        skeleton = _deflated(self.skeleton) if small else self.skeleton
+        ids, logprobs = _little_endian(self.token_ids), _little_endian(self.logprobs)
+        types = (self.token_ids.typecode.encode(), self.logprobs.typecode.encode())
+        header = _HEADER.pack(ENCODING_VERSION, *types, small, len(skeleton), len(ids), len(logprobs))
+        return b"".join((header, skeleton, ids, logprobs))
+
+    def digest(self) -> bytes:
+        """Hash the parts (SHA-256): the same wherever the record is kept, in a log or an export."""
+        types = self.token_ids.typecode + self.logprobs.typecode
+        parts = hashlib.sha256(f"{types} {len(self.skeleton)} {len(self.token_ids)} ".encode())
+        for part in (self.skeleton, _little_endian(self.token_ids), _little_endian(self.logprobs)):
+            parts.update(part)
+        return parts.digest()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what :meth:`to_bytes` wrote.
+
+        Raises:
+            StoreError: the bytes are not a record, or of a newer encoding.
+        """
+        if data[:1] != bytes([ENCODING_VERSION]):
+            got = data[0] if data else "no byte"
+            raise StoreError(f"a stored record must have encoding version {ENCODING_VERSION}, got {got}; upgrade rosellm")
+        try:
+            _, id_type, logprob_type, small, *sizes = _HEADER.unpack_from(data)
+            ends = [_HEADER.size, *sizes]
+            for i in (1, 2, 3):
+                ends[i] += ends[i - 1]
+            if ends[3] != len(data):
+                raise ValueError(f"{ends[3]} bytes announced, {len(data)} found")
+            skeleton, ids, logprobs = (data[ends[i] : ends[i + 1]] for i in range(3))
+            return cls(
+                _inflated(skeleton) if small else skeleton,
+                _array(id_type.decode(), "Hiq", ids),
+                _array(logprob_type.decode(), "fd", logprobs),
+            )
+        except (struct.error, ValueError, zlib.error) as error:
+            raise StoreError(f"a stored record must be whole, got {len(data)} byte(s) that are none: {error}") from error
 
 
-def _named_by_class(action: PolicyAction, written: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the one span that says nothing new, and let the name of `parsed_action` say which class it is."""
-    if len(action.version_spans) == 1 and action.version_spans[0].prefix_cache == "recomputed":
-        del written["version_spans"]
-    if isinstance(action.parsed_action, ParsedAction):
-        written["parsed"] = written.pop("parsed_action")
-    elif isinstance(action.parsed_action, ParseFailure):
-        written["parse_failure"] = written.pop("parsed_action")
-    return written
+def _deflated(data: bytes) -> bytes:
+    squeeze = zlib.compressobj(1, zlib.DEFLATED, -12, 5)
+    return squeeze.compress(data) + squeeze.flush()
 
 
-def decode(data: bytes) -> Trajectory:
-    """Decode a record into its classes, checked and sealed.
+def _inflated(data: bytes) -> bytes:
+    stretch = zlib.decompressobj(-15)
+    found = stretch.decompress(data, _DEFLATED_BELOW)
+    if not stretch.eof or stretch.unused_data:
+        raise ValueError("the skeleton is cut or too long")
+    return found
+
+
+def _little_endian(values: array[Any]) -> bytes:
+    if sys.byteorder == "big":
+        values = array(values.typecode, values)
+        values.byteswap()
+    return values.tobytes()
+
+
+def _array(typecode: str, allowed: str, data: bytes) -> array[Any]:
+    if typecode not in allowed:
+        raise ValueError(f"unknown array type {typecode!r}")
+    values = array(typecode, data)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
+
+
+def pack_record(trajectory: Trajectory) -> Packed:
+    """Take a record apart; `sealed` is not kept, because what is at rest is sealed.
+
+    Example:
+        >>> from rosellm.roserlhf.trajectory import PolicyAction, TokenSpan
+        >>> prompt = [TokenSpan([70000, 7], "user")]
+        >>> action = PolicyAction(0, [5], [-0.5], "v1", "", stop_reason="interrupted")
+        >>> record = Trajectory("t", "k", "shop-1", "tok-1", [action], prompt=prompt)
+        >>> packed = pack_record(record)
+        >>> packed.token_ids, packed.logprobs
+        (array('i', [70000, 7, 5]), array('f', [-0.5]))
+        >>> unpack_record(packed) == record
+        True
+    """
+    fields, ids, logprobs = take_apart(trajectory)
+    token_ids, wide = _compact_ids(ids)
+    return Packed(pack((trajectory.schema_version, fields, wide)), token_ids, _compact_logprobs(logprobs))
+
+
+def _compact_ids(ids: Sequence[int]) -> tuple[array[int], list[tuple[int, int]]]:
+    for typecode in "Hiq":
+        with contextlib.suppress(struct.error):
+            return array(typecode, struct.pack(f"{len(ids)}{typecode}", *ids)), []
+    wide = [(i, token) for i, token in enumerate(ids) if token > _WIDEST]
+    return array("q", [-1 if token > _WIDEST else token for token in ids]), wide
+
+
+def _compact_logprobs(logprobs: Sequence[float]) -> array[float]:
+    exact = array("d", struct.pack(f"{len(logprobs)}d", *logprobs))
+    np = _numpy()
+    wide = np.frombuffer(exact)
+    with np.errstate(all="ignore"):
+        narrow = wide.astype(np.float32)
+    # Equal is bit for bit here: the cast keeps the sign of a zero, and no log-probability is NaN.
+    return array("f", narrow.tobytes()) if (narrow == wide).all() else exact
+
+
+@functools.cache
+def _numpy() -> Any:
+    import numpy as np
+
+    return np
+
+
+def unpack_record(packed: Packed) -> Trajectory:
+    """Build the record again, checked and sealed.
 
     Raises:
-        StoreError: the bytes are not a record, or it breaks a rule or has a field this version does not know.
+        StoreError: the parts do not belong together, or the record breaks a rule or has a field this version does not know.
     """
-    written = unpack(data)
-    if not isinstance(written, dict):
-        raise StoreError(f"a stored record must be a map of fields, got {type(written).__name__}")
+    opened = unpack(packed.skeleton)
+    if not isinstance(opened, list) or len(opened) != 3 or type(opened[0]) is not int:
+        raise StoreError(f"a stored skeleton must hold a schema version, fields and wide ids, got {type(opened).__name__}")
+    schema_version, fields, wide = opened
+    ids: list[int] = packed.token_ids.tolist()
     try:
-        record: Trajectory = _built(Trajectory, {**written, "sealed": True})
-    except (RecordError, TypeError, AttributeError) as error:
-        name = written.get("trajectory_id")
-        raise StoreError(f"a stored record must obey the rules of the record, got {name!r}: {error}") from error
-    return record
-
-
-def _built(cls: type, written: dict[str, Any]) -> Any:
-    for name in written.keys() & _PARTS.keys():
-        part = written[name]
-        build = _PARTS[name]
-        written[name] = [_built(build, p) for p in part] if isinstance(part, list) else _built(build, part)
-    if "prompt" in written:
-        written["prompt"] = [_built(CopySpan if "record_id" in p else TokenSpan, p) for p in written["prompt"]]
-    for name in ("parsed", "parse_failure"):
-        if name in written:
-            written["parsed_action"] = written.pop(name)
-    return cls(**written)
+        for position, token in wide:
+            ids[position] = token
+        return put_together(upgraded(fields, schema_version), ids, packed.logprobs.tolist())
+    except (RecordError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        raise StoreError(f"a stored record must obey the rules of the record, got one that does not: {error}") from error

@@ -1,101 +1,60 @@
-"""The event log of a run: `records, scores, ledger, policy table, metrics -> one SQLite file -> the same, exactly`.
+"""The event log of a run: `records, scores, ledger, policy table, metrics, updates -> one SQLite file -> the same, exactly`.
 
 ```
-transaction():  append_trajectory | append_score | append_ledger | add_policy | append_metrics   -> one atomic commit
+transaction():  append_trajectory | append_score | append_entries | add_policy | append_metrics | append_update  -> one commit
 supersede(k):   everything of steps >= k leaves the default reads, because those steps run again with the same ids
 ```
 
 One writer, any number of readers at the same time (see :mod:`rosellm.roserlhf.store.database`). Rows are only ever added or marked
-`superseded`; every record carries a checksum. Records are plain data again when they are read: validated, sealed, bit for bit.
+`superseded`; every row carries a checksum. Records are plain data again when they are read: validated, sealed, bit for bit.
+
+What is appended a second time: an identical record, score, policy or update is there already and changes nothing; another one under
+the same name is an error. A ledger entry is a step on a path and can be taken once. Metrics are measurements: each is a row.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from rosellm.roserlhf.checks import fail
 from rosellm.roserlhf.errors import StoreError
 from rosellm.roserlhf.record import plain
 from rosellm.roserlhf.record.plain import Json
+from rosellm.roserlhf.store.attempts import OpenAttempts
 from rosellm.roserlhf.store.database import Database
-from rosellm.roserlhf.store.encoding import decode, encode, pack, unpack
-from rosellm.roserlhf.store.ledger import LedgerEntry, State, check_placed, check_transition
+from rosellm.roserlhf.store.encoding import Packed, pack, pack_record
+from rosellm.roserlhf.store.ledger import LedgerEntry, State
+from rosellm.roserlhf.store.reading import EventReader
+from rosellm.roserlhf.store.rows import Policy
+from rosellm.roserlhf.store.tables import (
+    LEDGER,
+    METRICS,
+    POLICIES,
+    RECORDS,
+    SCHEMA,
+    SCORES,
+    TRAJECTORIES,
+    UPDATES,
+    Table,
+    checked,
+    stored_name,
+)
+from rosellm.roserlhf.store.updates import Update
 from rosellm.roserlhf.trajectory import ScoreRecord, Trajectory
 
-_SCHEMA = """
-CREATE TABLE trajectories (row INTEGER PRIMARY KEY, trajectory_id TEXT NOT NULL, task_id TEXT NOT NULL, group_id TEXT,
-  phase TEXT NOT NULL, step INTEGER NOT NULL, tokens INTEGER NOT NULL, superseded INTEGER NOT NULL DEFAULT 0,
-  checksum INTEGER NOT NULL, record BLOB NOT NULL);
-CREATE UNIQUE INDEX live_trajectory ON trajectories (trajectory_id, phase) WHERE superseded = 0;
-CREATE INDEX trajectory_step ON trajectories (step, phase);
-CREATE TABLE scores (row INTEGER PRIMARY KEY, trajectory_id TEXT NOT NULL, turn INTEGER NOT NULL, scorer_hash TEXT NOT NULL,
-  superseded INTEGER NOT NULL DEFAULT 0, checksum INTEGER NOT NULL, record BLOB NOT NULL);
-CREATE INDEX score_trajectory ON scores (trajectory_id);
-CREATE TABLE ledger (row INTEGER PRIMARY KEY, attempt_id TEXT NOT NULL, state TEXT NOT NULL, step INTEGER NOT NULL, reason TEXT,
-  sampled INTEGER, superseded INTEGER NOT NULL DEFAULT 0, checksum INTEGER NOT NULL, record BLOB NOT NULL);
-CREATE INDEX ledger_attempt ON ledger (attempt_id, superseded);
-CREATE INDEX ledger_step ON ledger (step);
-CREATE TABLE policies (row INTEGER PRIMARY KEY, version TEXT NOT NULL, step INTEGER NOT NULL, parent TEXT, content_hash TEXT,
-  superseded INTEGER NOT NULL DEFAULT 0);
-CREATE UNIQUE INDEX live_policy ON policies (version) WHERE superseded = 0;
-CREATE TABLE metrics (row INTEGER PRIMARY KEY, phase TEXT NOT NULL, step INTEGER NOT NULL,
-  superseded INTEGER NOT NULL DEFAULT 0, checksum INTEGER NOT NULL, record BLOB NOT NULL);
-"""
-_TRAJECTORY = "trajectory_id, task_id, group_id, phase, step, tokens, checksum, record"
-_LEDGER = "attempt_id, state, step, reason, sampled"
-_PAGE = 256
+_LIVE_RECORD = "SELECT 1 FROM trajectories WHERE trajectory_id = ? AND phase = ? AND superseded = 0"
+_LIVE_ANYWHERE = "SELECT 1 FROM trajectories WHERE trajectory_id = ? AND superseded = 0 LIMIT 1"
+_SAME_SCORE = "SELECT 1 FROM scores WHERE trajectory_id = ? AND turn = ? AND scorer_hash = ? AND components = ? AND superseded = 0"
+_LIVE_POLICY = "SELECT version, step, parent, content_hash FROM policies WHERE version = ? AND superseded = 0"
+_LIVE_UPDATE = "SELECT content FROM updates WHERE step = ? AND number = ? AND superseded = 0"
+_SUPERSEDED = "superseded = 1, checksum = ~checksum"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTrajectory:
-    """A record and where it stands in the run."""
-
-    step: int
-    """Training step."""
-    phase: str
-    """What it was collected for: `train`, `evaluate`, ..."""
-    trajectory: Trajectory
-    """The record, sealed."""
-    superseded: bool = False
-    """True if its step was run again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """One row of the policy table; the order of the rows is the order of versions."""
-
-    version: str
-    """Opaque name."""
-    step: int
-    """Step that made it."""
-    parent: str | None = None
-    """Version it was made from."""
-    content_hash: str | None = None
-    """Hash of the weights."""
-    superseded: bool = False
-    """True if its step was run again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Metrics:
-    """Named values of one step and phase."""
-
-    phase: str
-    """What was measured."""
-    step: int
-    """Training step."""
-    values: Mapping[str, Json]
-    """Values by name, NaN and infinities included."""
-    superseded: bool = False
-    """True if its step was run again."""
-
-
-class EventLog:
+class EventLog(EventReader):
     """Append to and read a run's events.
 
     Example:
@@ -105,13 +64,15 @@ class EventLog:
         ...     log.add_policy("v0", step=0)
         ...     log.append_metrics("train", 0, {"reward": 0.25})
         ...     [m.values for m in log.metrics()]
+        True
         [{'reward': 0.25}]
         >>> folder.cleanup()
     """
 
     def __init__(self, database: Database) -> None:
         """Wrap an open database; use :meth:`create`, :meth:`open` or :meth:`read`."""
-        self._database = database
+        super().__init__(database)
+        self._attempts = OpenAttempts(database)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Self:
@@ -120,7 +81,7 @@ class EventLog:
         Raises:
             StoreError: the file exists, the folder does not or is read-only, or another process writes it.
         """
-        return cls(Database.create(Path(path), _SCHEMA))
+        return cls(Database.create(Path(path), SCHEMA))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -131,32 +92,19 @@ class EventLog:
         """
         return cls(Database.append(Path(path)))
 
-    @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Self:
-        """Open a log for reading only, while a writer appends or not.
-
-        Raises:
-            StoreError: no such log, damaged, or of another schema version.
-        """
-        return cls(Database.read(Path(path)))
-
-    def close(self) -> None:
-        """Close the log."""
-        self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def transaction(self) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
         """Make all appends inside the block one atomic commit; an exception undoes them all. Blocks may nest.
 
         Raises:
-            StoreError: the log was opened for reading.
+            StoreError: the log was opened for reading, or the commit is refused.
         """
-        return self._database.transaction()
+        try:
+            with self._database.transaction():
+                yield
+        except BaseException:
+            self._attempts.forget()
+            raise
 
     def flush(self) -> None:
         """Wait until everything appended so far is on the disk and survives a power cut; call it before a checkpoint refers to it.
@@ -166,7 +114,7 @@ class EventLog:
         """
         self._database.flush()
 
-    def append_trajectory(self, trajectory: Trajectory, *, step: int, phase: str) -> None:
+    def append_trajectory(self, trajectory: Trajectory, *, step: int, phase: str) -> bool:
         """Store a record, finished or not, and seal it: what is at rest never changes.
 
         Args:
@@ -174,31 +122,49 @@ class EventLog:
             step: training step.
             phase: what it was collected for, such as `train` or `evaluate`.
 
+        Returns:
+            True; False if the same record (by content hash) of the same step and phase was stored already, which changes nothing.
+
         Raises:
-            StoreError: the id is stored already, or the log cannot be written.
+            StoreError: the id is stored with another content or step, or the log cannot be written.
         """
         trajectory.seal()
         place = (plain.name(phase, "phase"), plain.natural(step, "step"))
-        name = (trajectory.trajectory_id, trajectory.task_id, trajectory.group_id)
-        with self._database.transaction():
-            if self._live("trajectories", "trajectory_id = ? AND phase = ?", (name[0], place[0])):
-                fix = "supersede its step before it runs again"
-                raise StoreError(f"trajectory_id must be new in phase {phase!r}, got {name[0]!r}, which is stored already; {fix}")
-            self._insert("trajectories", _TRAJECTORY, (*name, *place, trajectory.sampled_tokens, *_sealed(encode(trajectory))))
+        with self.transaction():
+            if self._database.rows(_LIVE_RECORD, (stored_name(trajectory.trajectory_id), stored_name(phase))):
+                self._require_same(trajectory, step, phase)
+                return False
+            packed = pack_record(trajectory)
+            self._insert(TRAJECTORIES, _columns(trajectory, place, packed))
+            self._insert(RECORDS, (packed.to_bytes(),))
+        return True
 
-    def append_score(self, score: ScoreRecord) -> None:
+    def _require_same(self, trajectory: Trajectory, step: int, phase: str) -> None:
+        stored = self.trajectory(trajectory.trajectory_id, phase=phase)
+        if stored.step == step and stored.trajectory.content_hash() == trajectory.content_hash():
+            return
+        other = "other content" if stored.step == step else f"step {stored.step}"
+        got = f"{trajectory.trajectory_id!r}, which is stored already with {other}"
+        fix = "supersede its step before it runs again"
+        raise fail(StoreError, "trajectory_id", f"be new in phase {phase!r}", got, fix=fix)
+
+    def append_score(self, score: ScoreRecord) -> bool:
         """Store a late, judged or repeated score; the record it is about must be stored.
+
+        Returns:
+            True; False if an identical score was stored already, which changes nothing.
 
         Raises:
             StoreError: there is no live record of this id, or the log cannot be written.
         """
-        with self._database.transaction():
-            if not self._live("trajectories", "trajectory_id = ?", (score.trajectory_id,)):
+        row = (stored_name(score.trajectory_id), score.turn, stored_name(score.scorer_hash), pack(score.components))
+        with self.transaction():
+            if not self._database.rows(_LIVE_ANYWHERE, row[:1]):
                 raise StoreError(f"trajectory_id must name a stored record, got {score.trajectory_id!r}")
-            columns = (score.trajectory_id, score.turn, score.scorer_hash)
-            self._insert(
-                "scores", "trajectory_id, turn, scorer_hash, checksum, record", (*columns, *_sealed(pack(score.components)))
-            )
+            if self._database.rows(_SAME_SCORE, row):
+                return False
+            self._insert(SCORES, row)
+        return True
 
     def append_ledger(
         self,
@@ -221,17 +187,22 @@ class EventLog:
         entry = LedgerEntry(
             attempt_id, state, step=step, reason=reason, detail=detail, sampled=sampled, trained=trained, excluded=excluded
         )
-        with self._database.transaction():
-            sql = "SELECT state, sampled FROM ledger WHERE attempt_id = ? AND superseded = 0 ORDER BY row DESC"
-            before = self._database.rows(sql, (entry.attempt_id,))
-            check_transition(entry.attempt_id, before[0][0] if before else None, entry.state)
-            if entry.state == "trained":
-                check_placed(entry, next(count for _, count in before if count is not None))
-            kept = {"trained": entry.trained, "excluded": entry.excluded, "detail": entry.detail}
-            columns = (entry.attempt_id, entry.state, entry.step, entry.reason, entry.sampled)
-            self._insert("ledger", f"{_LEDGER}, checksum, record", (*columns, *_sealed(pack(kept))))
+        self.append_entries([entry])
 
-    def add_policy(self, version: str, *, step: int, parent: str | None = None, content_hash: str | None = None) -> None:
+    def append_entries(self, entries: Sequence[LedgerEntry]) -> None:
+        """Store events of attempts, in order, all of them or none.
+
+        Raises:
+            StoreError: an attempt's path does not allow a state, tokens do not add up, or the log cannot be written.
+        """
+        with self.transaction():
+            self._attempts.require(entries)
+            for entry in entries:
+                rest = {"trained": entry.trained, "excluded": entry.excluded, "detail": entry.detail}
+                kept = pack({key: value for key, value in rest.items() if value is not None and value is not plain.EMPTY})
+                self._insert(LEDGER, (entry.attempt_id, entry.state, entry.step, entry.reason, entry.sampled, kept))
+
+    def add_policy(self, version: str, *, step: int, parent: str | None = None, content_hash: str | None = None) -> bool:
         """Add a version to the policy table; rows are in the order of publication.
 
         Args:
@@ -240,17 +211,24 @@ class EventLog:
             parent: the version it was made from, already in the table.
             content_hash: hash of the weights.
 
+        Returns:
+            True; False if exactly this row is in the table already, which changes nothing.
+
         Raises:
-            StoreError: the version is there already, the parent is not, or the log cannot be written.
+            StoreError: the version is there with other values, the parent is not there, or the log cannot be written.
         """
         plain.optional(plain.name, parent=parent, content_hash=content_hash)
-        row = (plain.name(version, "version"), plain.natural(step, "step"), parent, content_hash)
-        with self._database.transaction():
-            if self._live("policies", "version = ?", (version,)):
-                raise StoreError(f"version must be new in the policy table, got {version!r}, which is there already")
-            if parent is not None and not self._live("policies", "version = ?", (parent,)):
+        row = tuple(map(stored_name, (plain.name(version, "version"), plain.natural(step, "step"), parent, content_hash)))
+        with self.transaction():
+            if found := self._database.rows(_LIVE_POLICY, row[:1]):
+                if found[0] == row:
+                    return False
+                there = Policy(version, *found[0][1:])
+                raise StoreError(f"version must be new in the policy table, got {version!r}, which is there already as {there}")
+            if parent is not None and not self._database.rows(_LIVE_POLICY, (stored_name(parent),)):
                 raise StoreError(f"parent must be in the policy table, got {parent!r}")
-            self._insert("policies", "version, step, parent, content_hash", row)
+            self._insert(POLICIES, row)
+        return True
 
     def append_metrics(self, phase: str, step: int, values: Mapping[str, Json]) -> None:
         """Store named values: numbers (NaN and infinities stay what they are), text, or JSON values of them.
@@ -260,9 +238,32 @@ class EventLog:
             StoreError: the log cannot be written.
         """
         kept = plain.mapping(values, "values", plain.json_value)
-        row = (plain.name(phase, "phase"), plain.natural(step, "step"))
-        with self._database.transaction():
-            self._insert("metrics", "phase, step, checksum, record", (*row, *_sealed(pack(kept))))
+        row = (plain.name(phase, "phase"), plain.natural(step, "step"), pack(kept))
+        with self.transaction():
+            self._insert(METRICS, row)
+
+    def append_update(self, update: Update) -> bool:
+        """Store the evidence of one optimizer update.
+
+        Returns:
+            True; False if an identical update of the same step and number was stored already, which changes nothing.
+
+        Raises:
+            StoreError: another update has this step and number, or the log cannot be written.
+        """
+        names = ("epoch", "denominator", "loss", "gradient_norm", "learning_rate", "skipped")
+        rows = [(row.trajectory_id, row.current_logprobs.tobytes()) for row in update.rows]
+        content = pack({**{name: getattr(update, name) for name in names}, "rows": rows})
+        place = (update.step, update.number)
+        with self.transaction():
+            if found := self._database.rows(_LIVE_UPDATE, place):
+                if found[0][0] == content:
+                    return False
+                raise StoreError(
+                    f"number must be new in step {update.step}, got {update.number}, which is stored with other content"
+                )
+            self._insert(UPDATES, (*place, content))
+        return True
 
     def supersede(self, from_step: int) -> int:
         """Mark everything of steps ≥ `from_step` as superseded, because these steps are about to run again.
@@ -280,123 +281,32 @@ class EventLog:
         """
         first = plain.natural(from_step, "from_step")
         marked = 0
-        with self._database.transaction():
+        with self.transaction():
+            self._attempts.forget()
             of_those = "trajectory_id IN (SELECT trajectory_id FROM trajectories WHERE superseded = 0 AND step >= ?)"
-            marked += self._database.write(f"UPDATE scores SET superseded = 1 WHERE superseded = 0 AND {of_those}", (first,))
-            for table in ("trajectories", "ledger", "policies", "metrics"):
-                marked += self._database.write(f"UPDATE {table} SET superseded = 1 WHERE superseded = 0 AND step >= ?", (first,))
+            marked += self._database.write(f"UPDATE scores SET {_SUPERSEDED} WHERE superseded = 0 AND {of_those}", (first,))
+            for table in (TRAJECTORIES, LEDGER, POLICIES, METRICS, UPDATES):
+                sql = f"UPDATE {table.name} SET {_SUPERSEDED} WHERE superseded = 0 AND step >= ?"
+                marked += self._database.write(sql, (first,))
         return marked
 
-    def trajectories(
-        self, *, phase: str | None = None, step: int | None = None, include_superseded: bool = False
-    ) -> Iterator[StoredTrajectory]:
-        """Read records in the order they were appended, a page at a time; what is appended meanwhile is not included.
-
-        Args:
-            phase: only this phase.
-            step: only this step.
-            include_superseded: also records of steps that were run again.
-
-        Raises:
-            StoreError: a record is damaged, or the log cannot be read.
-        """
-        yield from self._stored({"phase": phase, "step": step}, include_superseded)
-
-    def trajectory(self, trajectory_id: str, *, phase: str | None = None) -> StoredTrajectory:
-        """Read the live record of this id.
-
-        Raises:
-            StoreError: there is none, or more than one phase has it and `phase` is not given.
-        """
-        found = list(self._stored({"trajectory_id": trajectory_id, "phase": phase}, include_superseded=False))
-        if len(found) != 1:
-            got = f"{trajectory_id!r}, found in phases {[f.phase for f in found]}" if found else repr(trajectory_id)
-            raise StoreError(f"trajectory_id must name one stored record, got {got}")
-        return found[0]
-
-    def _stored(self, wanted: Mapping[str, Any], include_superseded: bool) -> Iterator[StoredTrajectory]:
-        for row, step, phase, superseded, checksum, record in self._pages(
-            "trajectories", "step, phase, superseded, checksum, record", wanted, include_superseded
-        ):
-            trajectory = decode(self._intact("trajectories", row, checksum, record))
-            yield StoredTrajectory(step, phase, trajectory, bool(superseded))
-
-    def scores(self, trajectory_id: str | None = None, *, include_superseded: bool = False) -> Iterator[ScoreRecord]:
-        """Read scores, of one record or all, in the order they were appended.
-
-        Raises:
-            StoreError: a row is damaged, or the log cannot be read.
-        """
-        columns = "trajectory_id, turn, scorer_hash, checksum, record"
-        for row, name, turn, scorer, checksum, record in self._pages(
-            "scores", columns, {"trajectory_id": trajectory_id}, include_superseded
-        ):
-            yield ScoreRecord(name, turn, unpack(self._intact("scores", row, checksum, record)), scorer)
-
-    def ledger(self, *, step: int | None = None, include_superseded: bool = False) -> Iterator[LedgerEntry]:
-        """Read ledger events, of one step or all, in the order they were appended; `Ledger(log.ledger())` counts them.
-
-        Raises:
-            StoreError: a row is damaged, or the log cannot be read.
-        """
-        rows = self._pages("ledger", f"{_LEDGER}, checksum, record", {"step": step}, include_superseded)
-        for row, attempt_id, state, at, reason, sampled, checksum, record in rows:
-            kept = unpack(self._intact("ledger", row, checksum, record))
-            yield LedgerEntry(attempt_id, state, step=at, reason=reason, sampled=sampled, **kept)
-
-    def policies(self, *, include_superseded: bool = False) -> tuple[Policy, ...]:
-        """Read the policy table, oldest version first.
-
-        Raises:
-            StoreError: the log cannot be read.
-        """
-        rows = self._pages("policies", "version, step, parent, content_hash, superseded", {}, include_superseded)
-        return tuple(Policy(version, step, parent, content, bool(gone)) for _, version, step, parent, content, gone in rows)
-
-    def metrics(self, phase: str | None = None, *, include_superseded: bool = False) -> tuple[Metrics, ...]:
-        """Read metrics, of one phase or all, in the order they were appended.
-
-        Raises:
-            StoreError: a row is damaged, or the log cannot be read.
-        """
-        rows = self._pages("metrics", "phase, step, superseded, checksum, record", {"phase": phase}, include_superseded)
-        return tuple(
-            Metrics(name, step, unpack(self._intact("metrics", row, checksum, record)), bool(superseded))
-            for row, name, step, superseded, checksum, record in rows
-        )
-
-    def sampled_tokens(self, *, phase: str | None = None) -> dict[int, int]:
-        """Count the sampled tokens of the live records by step: the other side of `Ledger.balance(recorded=...)`.
-
-        Raises:
-            StoreError: the log cannot be read.
-        """
-        sql = "SELECT step, SUM(tokens) FROM trajectories WHERE superseded = 0 AND (?1 IS NULL OR phase = ?1) GROUP BY step"
-        return dict(self._database.rows(sql, (phase,)))
-
-    def _live(self, table: str, condition: str, values: tuple[Any, ...]) -> bool:
-        return bool(self._database.rows(f"SELECT 1 FROM {table} WHERE {condition} AND superseded = 0 LIMIT 1", values))
-
-    def _insert(self, table: str, columns: str, values: tuple[Any, ...]) -> None:
-        self._database.write(f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' * len(values))})", values)
-
-    def _pages(self, table: str, columns: str, wanted: Mapping[str, Any], include_superseded: bool) -> Iterator[tuple[Any, ...]]:
-        """Read rows a page at a time, so that no open cursor holds the log back; stop at what was the last row at the start."""
-        filters = [f"{name} = ?" for name, value in wanted.items() if value is not None]
-        filters += [] if include_superseded else ["superseded = 0"]
-        values = [value for value in wanted.values() if value is not None]
-        where = "".join(f" AND {f}" for f in filters)
-        sql = f"SELECT row, {columns} FROM {table} WHERE row > ? AND row <= ?{where} ORDER BY row LIMIT {_PAGE}"
-        row, last = 0, self._database.rows(f"SELECT COALESCE(MAX(row), 0) FROM {table}")[0][0]
-        while page := self._database.rows(sql, (row, last, *values)):
-            yield from page
-            row = page[-1][0]
-
-    def _intact(self, table: str, row: int, checksum: int, record: bytes) -> bytes:
-        if zlib.crc32(record) != checksum:
-            raise StoreError(f"{self._database.path} is damaged: row {row} of {table} does not match its checksum")
-        return record
+    def _insert(self, table: Table, values: tuple[Any, ...]) -> None:
+        self._database.write(table.insertion, checked(values))
 
 
-def _sealed(record: bytes) -> tuple[int, bytes]:
-    return zlib.crc32(record), record
+def _columns(trajectory: Trajectory, place: tuple[str, int], packed: Packed) -> tuple[Any, ...]:
+    """Fill the columns of `TRAJECTORIES` from a record."""
+    versions = trajectory.behavior_policy_versions
+    return (
+        trajectory.trajectory_id,
+        trajectory.task_id,
+        trajectory.group_id,
+        *place,
+        len(packed.logprobs),
+        versions[0] if versions else None,
+        pack(versions) if len(versions) > 1 else None,
+        pack(trajectory.reward_totals()),
+        int(trajectory.is_unscored),
+        trajectory.ending,
+        packed.digest(),
+    )

@@ -39,6 +39,8 @@ _NEXT: Mapping[State | None, tuple[State, ...]] = MappingProxyType(
         "trained": (),
     }
 )
+ENDS: tuple[State, ...] = ("rejected", "trained")
+"""States that nothing follows."""
 _NEEDS_REASON = ("failed", "rejected")
 _set = object.__setattr__
 

@@ -1,0 +1,267 @@
+"""Reading an event log: `SQLite file -> records, scores, ledger, policy table, metrics, updates`, every row checked."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from rosellm.roserlhf.errors import StoreError
+from rosellm.roserlhf.store.database import Database
+from rosellm.roserlhf.store.encoding import Packed, unpack, unpack_record
+from rosellm.roserlhf.store.ledger import LedgerEntry
+from rosellm.roserlhf.store.rows import Metrics, PackedTrajectory, Policy, StoredTrajectory, TrajectorySummary
+from rosellm.roserlhf.store.tables import (
+    LEDGER,
+    METRICS,
+    POLICIES,
+    RECORDS,
+    SCORES,
+    TRAJECTORIES,
+    UPDATES,
+    Table,
+    is_intact,
+    name,
+    stored_name,
+)
+from rosellm.roserlhf.store.updates import Update, UpdatedRow
+from rosellm.roserlhf.trajectory import ScoreRecord
+
+_PAGE, _SUMMARIES = 32, 4096
+_WITH_RECORDS = f"{TRAJECTORIES.name} LEFT JOIN {RECORDS.name} ON {RECORDS.name}.row = {TRAJECTORIES.name}.row"
+_WIDTH = 3 + len(TRAJECTORIES.columns)
+
+Row = tuple[Any, ...]
+
+
+class EventReader:
+    """What can be read from a run's events, beside a writer or without one."""
+
+    def __init__(self, database: Database) -> None:
+        """Wrap an open database; use :meth:`read`."""
+        self._database = database
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """Open a log for reading only, while a writer appends or not.
+
+        Raises:
+            StoreError: no such log, damaged, or of another schema version.
+        """
+        return cls(Database.read(Path(path)))
+
+    def close(self) -> None:
+        """Close the log."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def trajectories(
+        self, *, phase: str | None = None, step: int | None = None, include_superseded: bool = False
+    ) -> Iterator[StoredTrajectory]:
+        """Read records in the order they were appended, a page at a time; what is appended meanwhile is not included.
+
+        Args:
+            phase: only this phase.
+            step: only this step.
+            include_superseded: also records of steps that were run again.
+
+        Raises:
+            StoreError: a record is damaged, or the log cannot be read.
+        """
+        for stored in self._packed({"phase": phase, "step": step}, include_superseded):
+            yield _built(stored)
+
+    def packed_trajectories(
+        self, *, phase: str | None = None, step: int | None = None, include_superseded: bool = False
+    ) -> Iterator[PackedTrajectory]:
+        """Read records as skeleton and arrays, without building them; the arguments are those of :meth:`trajectories`.
+
+        Raises:
+            StoreError: a record is damaged, or the log cannot be read.
+        """
+        yield from self._packed({"phase": phase, "step": step}, include_superseded)
+
+    def trajectory(self, trajectory_id: str, *, phase: str | None = None) -> StoredTrajectory:
+        """Read the live record of this id.
+
+        Raises:
+            StoreError: there is none, or more than one phase has it and `phase` is not given.
+        """
+        found = list(self._packed({"trajectory_id": trajectory_id, "phase": phase}, include_superseded=False))
+        if len(found) != 1:
+            got = f"{trajectory_id!r}, found in phases {[f.summary.phase for f in found]}" if found else repr(trajectory_id)
+            raise StoreError(f"trajectory_id must name one stored record, got {got}")
+        return _built(found[0])
+
+    def summaries(
+        self,
+        *,
+        version: str | None = None,
+        phase: str | None = None,
+        step: int | None = None,
+        include_superseded: bool = False,
+    ) -> Iterator[TrajectorySummary]:
+        """Read what credit and accounting ask of the records, in the order they were appended, without the records themselves.
+
+        Args:
+            version: only records in which this policy version sampled a token.
+            phase: only this phase.
+            step: only this step.
+            include_superseded: also records of steps that were run again.
+
+        Raises:
+            StoreError: a row is damaged, or the log cannot be read.
+        """
+        wanted = {"phase": phase, "step": step}
+        if version is None:
+            rows = self._pages(TRAJECTORIES, wanted, include_superseded, size=_SUMMARIES)
+            yield from (self._summary(row) for row in rows)
+            return
+        # Records of one version are found by an index, those of several (few, or none) are looked through.
+        alone = self._pages(TRAJECTORIES, {**wanted, "version": version}, include_superseded, "versions IS NULL", _SUMMARIES)
+        mixed = self._pages(TRAJECTORIES, wanted, include_superseded, "versions IS NOT NULL", _SUMMARIES)
+        for row in heapq.merge(alone, mixed, key=lambda row: int(row[0])):
+            summary = self._summary(row)
+            if version in summary.policy_versions:
+                yield summary
+
+    def scores(self, trajectory_id: str | None = None, *, include_superseded: bool = False) -> Iterator[ScoreRecord]:
+        """Read scores, of one record or all, in the order they were appended.
+
+        Raises:
+            StoreError: a row is damaged, or the log cannot be read.
+        """
+        for row in self._pages(SCORES, {"trajectory_id": trajectory_id}, include_superseded):
+            record, turn, scorer, components = self._intact(SCORES, row)
+            yield ScoreRecord(name(record), turn, unpack(components), name(scorer))
+
+    def ledger(self, *, step: int | None = None, include_superseded: bool = False) -> Iterator[LedgerEntry]:
+        """Read ledger events, of one step or all, in the order they were appended; `Ledger(log.ledger())` counts them.
+
+        Raises:
+            StoreError: a row is damaged, or the log cannot be read.
+        """
+        for row in self._pages(LEDGER, {"step": step}, include_superseded, size=_SUMMARIES):
+            attempt, state, at, reason, sampled, rest = self._intact(LEDGER, row)
+            yield LedgerEntry(name(attempt), state, step=at, reason=name(reason), sampled=sampled, **unpack(rest))
+
+    def policies(self, *, include_superseded: bool = False) -> tuple[Policy, ...]:
+        """Read the policy table, oldest version first.
+
+        Raises:
+            StoreError: a row is damaged, or the log cannot be read.
+        """
+        found = []
+        for row in self._pages(POLICIES, {}, include_superseded):
+            version, step, parent, content = self._intact(POLICIES, row)
+            found.append(Policy(name(version), step, name(parent), name(content), bool(row[1])))
+        return tuple(found)
+
+    def metrics(self, phase: str | None = None, *, include_superseded: bool = False) -> tuple[Metrics, ...]:
+        """Read metrics, of one phase or all, in the order they were appended.
+
+        Raises:
+            StoreError: a row is damaged, or the log cannot be read.
+        """
+        found = []
+        for row in self._pages(METRICS, {"phase": phase}, include_superseded):
+            measured, step, content = self._intact(METRICS, row)
+            found.append(Metrics(name(measured), step, unpack(content), bool(row[1])))
+        return tuple(found)
+
+    def updates(self, step: int | None = None, *, include_superseded: bool = False) -> Iterator[Update]:
+        """Read optimizer updates, of one step or all, in the order they were appended.
+
+        Raises:
+            StoreError: a row is damaged, or the log cannot be read.
+        """
+        for row in self._pages(UPDATES, {"step": step}, include_superseded, size=1):
+            at, number, content = self._intact(UPDATES, row)
+            written = unpack(content)
+            rows = [UpdatedRow(record, array("f", data)) for record, data in written.pop("rows")]
+            yield Update(at, number, rows=rows, **written)
+
+    def sampled_tokens(self, *, phase: str | None = None) -> dict[int, int]:
+        """Count the sampled tokens of the live records by step: the other side of `Ledger.balance(recorded=...)`.
+
+        Raises:
+            StoreError: the log cannot be read.
+        """
+        sql = "SELECT step, SUM(tokens) FROM trajectories WHERE superseded = 0 AND (?1 IS NULL OR phase = ?1) GROUP BY step"
+        return dict(self._database.rows(sql, (phase,)))
+
+    def _packed(self, wanted: Mapping[str, Any], include_superseded: bool) -> Iterator[PackedTrajectory]:
+        for row in self._pages(TRAJECTORIES, wanted, include_superseded, with_records=True):
+            summary = self._summary(row[:_WIDTH])
+            record = row[_WIDTH:]
+            if record[0] is None:
+                raise self._damaged(TRAJECTORIES, row[0], "has lost its record")
+            packed = Packed.from_bytes(self._intact(RECORDS, record)[0])
+            yield PackedTrajectory(summary, packed)
+
+    def _summary(self, row: Row) -> TrajectorySummary:
+        values = self._intact(TRAJECTORIES, row)
+        record, task, group, phase, step, tokens, version, versions, rewards, unscored, ending, digest = values
+        sampled_by = (name(version),) if versions is None else tuple(unpack(versions))
+        return TrajectorySummary(
+            name(record),
+            name(task),
+            name(group),
+            name(phase),
+            step,
+            tokens,
+            sampled_by if version is not None else (),
+            unpack(rewards),
+            bool(unscored),
+            ending,
+            digest,
+            bool(row[1]),
+        )
+
+    def _pages(
+        self,
+        table: Table,
+        wanted: Mapping[str, Any],
+        include_superseded: bool,
+        condition: str = "",
+        size: int = _PAGE,
+        *,
+        with_records: bool = False,
+    ) -> Iterator[Row]:
+        """Read rows a page at a time, so that no open cursor holds the log back; stop at what was the last row at the start."""
+        filters = [f"{table.name}.{column} = ?" for column, value in wanted.items() if value is not None]
+        filters += [condition] if condition else []
+        filters += [] if include_superseded else [f"{table.name}.superseded = 0"]
+        values = [stored_name(value) for value in wanted.values() if value is not None]
+        where = "".join(f" AND {f}" for f in filters)
+        selected, source = table.selection, table.name
+        if with_records:
+            selected, source = f"{selected}, {RECORDS.selection}", _WITH_RECORDS
+        key = f"{table.name}.row"
+        sql = f"SELECT {selected} FROM {source} WHERE {key} > ? AND {key} <= ?{where} ORDER BY {key} LIMIT {size}"
+        row, last = 0, self._database.rows(f"SELECT COALESCE(MAX(row), 0) FROM {table.name}")[0][0]
+        while page := self._database.rows(sql, (row, last, *values)):
+            yield from page
+            row = page[-1][0]
+
+    def _intact(self, table: Table, row: Row) -> Sequence[Any]:
+        number, superseded, checksum, *values = row
+        if not is_intact(superseded, checksum, values):
+            raise self._damaged(table, number, "does not match its checksum")
+        return values
+
+    def _damaged(self, table: Table, row: int, how: str) -> StoreError:
+        return StoreError(f"{self._database.path} is damaged: row {row} of {table.name} {how}")
+
+
+def _built(stored: PackedTrajectory) -> StoredTrajectory:
+    summary = stored.summary
+    return StoredTrajectory(summary.step, summary.phase, unpack_record(stored.packed), summary.superseded)

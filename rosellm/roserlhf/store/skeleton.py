@@ -1,0 +1,219 @@
+"""The skeleton of a record: `Trajectory -> nested lists + token ids + log-probabilities`, and back through the constructors.
+
+Each class is a list of its fields in the order of :data:`FIELDS`. Every sequence of ids that is part of the row of tokens is
+replaced by its length, and behaviour log-probabilities, one per sampled id, are left out: both stand in flat lists, in the order of
+:meth:`~rosellm.roserlhf.trajectory.Trajectory.spans`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, zip_longest
+from operator import attrgetter
+from typing import Any
+
+from rosellm.roserlhf.errors import StoreError
+from rosellm.roserlhf.trajectory import (
+    SCHEMA_VERSION,
+    CopySpan,
+    Failure,
+    ParentLink,
+    ParsedAction,
+    ParseFailure,
+    PolicyAction,
+    SamplingParameters,
+    TokenSpan,
+    ToolCall,
+    ToolResult,
+    Trajectory,
+    TransitionRecord,
+    VersionSpan,
+)
+
+FIELDS: dict[type, tuple[str, ...]] = {
+    Trajectory: (
+        *("prompt", "actions", "transitions", "trajectory_id", "task_id", "environment_version", "tokenizer_hash", "group_id"),
+        *("parent", "run_id", "step", "member", "attempt", "initial_state_hash", "seeds", "hashes", "policy_name", "trainable"),
+        *("failure", "timing"),
+    ),
+    PolicyAction: (
+        *("token_ids", "parsed_action", "version_spans", "sampling", "turn", "policy_version", "text", "kept_support"),
+        *("stop_reason", "continues_action", "sidecars", "images", "timing"),
+    ),
+    TransitionRecord: (
+        *("observation", "results", "turn", "observation_ref", "reward_components", "terminated", "truncated", "state_hash"),
+        *("handed_off", "cause", "blame", "timing"),
+    ),
+    TokenSpan: ("token_ids", "role", "content_mask", "policy", "images"),
+    CopySpan: ("record_id", "start", "end"),
+    VersionSpan: ("start", "end", "version", "prefix_cache"),
+    SamplingParameters: ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed_key"),
+    ParsedAction: ("content", "calls", "failures"),
+    ToolCall: ("call_id", "name", "arguments", "span"),
+    ParseFailure: ("reason", "call_id", "name", "raw", "span", "cut"),
+    ToolResult: ("call_id", "status", "content", "origin", "ref", "attempts", "latency", "source", "guard_event"),
+    ParentLink: ("record_id", "turn", "kind"),
+    Failure: ("blame", "cause"),
+}
+"""Fields of each class in the order in which they are stored: a new one goes to the end, and a shorter list has its default."""
+
+_VALUES = {cls: attrgetter(*names) for cls, names in FIELDS.items()}
+_ACTION_REST = attrgetter(*FIELDS[PolicyAction][4:])
+_TRANSITION_REST = attrgetter(*FIELDS[TransitionRecord][2:])
+_TRAJECTORY_REST = attrgetter(*FIELDS[Trajectory][3:])
+_PARSED, _PARSE_FAILURE, _JSON = 1, 2, 3
+
+Fields = Sequence[Any]
+"""The values of one record, in the order of its class in `FIELDS`."""
+
+UPGRADES: dict[int, Callable[[Fields], Fields]] = {}
+"""By schema version, what turns the fields of a trajectory into those of the next version; 1 is the first and the present one."""
+
+
+def take_apart(trajectory: Trajectory) -> tuple[Fields, list[int], list[float]]:
+    """Split a record into its skeleton, the ids of its row of tokens and the log-probabilities of the sampled ones."""
+    ids: list[int] = []
+    logprobs: list[float] = []
+    prompt = [_span(span, ids) for span in trajectory.prompt]
+    actions, transitions = [], []
+    for action, transition in zip_longest(trajectory.actions, trajectory.transitions):
+        actions.append(_action(action, ids))
+        logprobs += action.old_logprobs
+        if transition is not None:
+            observation = [_span(span, ids) for span in transition.observation]
+            results = [_VALUES[ToolResult](result) for result in transition.results]
+            transitions.append((observation, results, *_TRANSITION_REST(transition)))
+    values = list(_TRAJECTORY_REST(trajectory))
+    values[_PARENT] = _plain(trajectory.parent)
+    values[_FAILURE] = _plain(trajectory.failure)
+    return (prompt, actions, transitions, *values), ids, logprobs
+
+
+_PARENT, _FAILURE = (FIELDS[Trajectory][3:].index(name) for name in ("parent", "failure"))
+
+
+def _plain(record: Any) -> Fields | None:
+    return None if record is None else _VALUES[type(record)](record)
+
+
+def _span(span: TokenSpan | CopySpan, ids: list[int]) -> Fields:
+    if isinstance(span, CopySpan):
+        return (span.record_id, span.start, span.end)
+    ids += span.token_ids
+    mask = None if span.content_mask is None else bytes(span.content_mask)
+    return (len(span.token_ids), span.role, mask, span.policy, span.images)
+
+
+def _action(action: PolicyAction, ids: list[int]) -> Fields:
+    ids += action.token_ids
+    spans = action.version_spans
+    one = len(spans) == 1 and spans[0].prefix_cache == "recomputed"
+    versions = None if one else [_VALUES[VersionSpan](span) for span in spans]
+    return (len(action.token_ids), _parsed(action.parsed_action), versions, _plain(action.sampling), *_ACTION_REST(action))
+
+
+def _parsed(parsed: Any) -> Fields | None:
+    """Say which of the classes it is, since a JSON value may look like any of them."""
+    if isinstance(parsed, ParsedAction):
+        calls = [_VALUES[ToolCall](call) for call in parsed.calls]
+        return (_PARSED, (parsed.content, calls, [_VALUES[ParseFailure](failure) for failure in parsed.failures]))
+    if isinstance(parsed, ParseFailure):
+        return (_PARSE_FAILURE, _VALUES[ParseFailure](parsed))
+    return None if parsed is None else (_JSON, parsed)
+
+
+def upgraded(fields: Fields, schema_version: int) -> Fields:
+    """Bring the fields of a record of an older schema to the present one: the only place where that happens.
+
+    Raises:
+        StoreError: the record is of a newer schema.
+    """
+    if not 1 <= schema_version <= SCHEMA_VERSION:
+        raise StoreError(f"schema_version must be in [1, {SCHEMA_VERSION}], got {schema_version}; upgrade rosellm")
+    for version in range(schema_version, SCHEMA_VERSION):
+        fields = UPGRADES[version](fields)
+    return fields
+
+
+def put_together(fields: Fields, ids: Sequence[int], logprobs: Sequence[float]) -> Trajectory:
+    """Build the record again, through the constructors and sealed.
+
+    Raises:
+        RecordError: it breaks a rule of the record.
+        StoreError: a field is unknown, or the arrays are longer or shorter than the skeleton says.
+        TypeError, ValueError: the lists are no skeleton.
+    """
+    row, sampled = iter(ids), iter(logprobs)
+    values = _named(Trajectory, fields)
+    values["prompt"] = [_built_span(span, row) for span in values["prompt"]]
+    actions, transitions = [], []
+    for action, transition in zip_longest(values["actions"], values["transitions"]):
+        actions.append(_built_action(action, row, sampled))
+        if transition is not None:
+            transitions.append(_built_transition(transition, row))
+    values["actions"], values["transitions"] = actions, transitions
+    values["parent"] = _built(ParentLink, values["parent"])
+    values["failure"] = _built(Failure, values["failure"])
+    if next(row, None) is not None or next(sampled, None) is not None:
+        raise StoreError("the arrays of a stored record must hold the tokens that its skeleton counts, got more")
+    return Trajectory(**values, sealed=True)
+
+
+def _named(cls: type, values: Fields) -> dict[str, Any]:
+    names = FIELDS[cls]
+    if len(values) > len(names):
+        raise StoreError(f"a stored {cls.__name__} must have at most {len(names)} fields, got {len(values)}; upgrade rosellm")
+    return dict(zip(names, values, strict=False))
+
+
+def _built(cls: type, values: Fields | None) -> Any:
+    return None if values is None else cls(**_named(cls, values))
+
+
+def _taken(count: int, items: Iterator[Any]) -> list[Any]:
+    taken = list(islice(items, count))
+    if len(taken) != count:
+        raise StoreError("the arrays of a stored record must hold the tokens that its skeleton counts, got fewer")
+    return taken
+
+
+def _built_span(values: Fields, row: Iterator[int]) -> TokenSpan | CopySpan:
+    if isinstance(values[0], str):
+        return CopySpan(**_named(CopySpan, values))
+    named = _named(TokenSpan, values)
+    mask = named["content_mask"]
+    named["content_mask"] = None if mask is None else list(mask)
+    return TokenSpan(**{**named, "token_ids": _taken(named["token_ids"], row)})
+
+
+def _built_action(values: Fields, row: Iterator[int], sampled: Iterator[float]) -> PolicyAction:
+    named = _named(PolicyAction, values)
+    count = named["token_ids"]
+    named["token_ids"], named["old_logprobs"] = _taken(count, row), _taken(count, sampled)
+    named["parsed_action"] = _built_parsed(named["parsed_action"])
+    named["version_spans"] = [_built(VersionSpan, span) for span in named["version_spans"] or ()]
+    named["sampling"] = _built(SamplingParameters, named["sampling"])
+    return PolicyAction(**named)
+
+
+def _built_parsed(tagged: Fields | None) -> Any:
+    if tagged is None:
+        return None
+    kind, value = tagged
+    if kind == _JSON:
+        return value
+    if kind == _PARSE_FAILURE:
+        return _built(ParseFailure, value)
+    if kind != _PARSED:
+        raise StoreError(f"a stored parsed action must be of a known kind, got {kind!r}; upgrade rosellm")
+    named = _named(ParsedAction, value)
+    named["calls"] = [_built(ToolCall, call) for call in named["calls"]]
+    named["failures"] = [_built(ParseFailure, failure) for failure in named["failures"]]
+    return ParsedAction(**named)
+
+
+def _built_transition(values: Fields, row: Iterator[int]) -> TransitionRecord:
+    named = _named(TransitionRecord, values)
+    named["observation"] = [_built_span(span, row) for span in named["observation"]]
+    named["results"] = [_built(ToolResult, result) for result in named["results"]]
+    return TransitionRecord(**named)
