@@ -10,8 +10,8 @@ from rosellm.roserlhf.audit.evidence import TRAINING, Evidence
 from rosellm.roserlhf.audit.reward_story import CreditStory
 from rosellm.roserlhf.audit.token_story import TokenStory
 from rosellm.roserlhf.audit.update_story import UpdateStory
-from rosellm.roserlhf.batching.credit import ALONE, NOT_TRAINABLE, UNIFORM, UNSCORED
-from rosellm.roserlhf.batching.rows import STALE
+from rosellm.roserlhf.batching.credit import ALONE, UNIFORM
+from rosellm.roserlhf.record.exclusion import NOT_TRAINABLE, STALE, UNSCORED
 from rosellm.roserlhf.trajectory import Trajectory
 
 _REASONS = {

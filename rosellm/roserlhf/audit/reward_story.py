@@ -13,6 +13,7 @@ from rosellm.roserlhf.audit.evidence import Evidence
 from rosellm.roserlhf.batching.credit import group_rows, total_reward
 from rosellm.roserlhf.batching.rows import Row, row_of
 from rosellm.roserlhf.errors import RecordError, RoseError
+from rosellm.roserlhf.record.exclusion import NOT_TRAINABLE, UNSCORED
 from rosellm.roserlhf.store import StoredTrajectory
 from rosellm.roserlhf.trainer.account import row_hash
 from rosellm.roserlhf.trajectory import Trajectory
@@ -155,9 +156,9 @@ def _member(stored: StoredTrajectory, evidence: Evidence, rewards: Mapping[str, 
     reward = None if rewards is None else rewards.get(trajectory.trajectory_id)
     left_out = None
     if not trajectory.trainable:
-        left_out = "not trainable"
+        left_out = NOT_TRAINABLE
     elif reward is None and rewards is not None:
-        left_out = "unscored" + _cause(trajectory)
+        left_out = UNSCORED + _cause(trajectory)
     return Member(trajectory.trajectory_id, reward, left_out, None if fate is None else fate.advantage)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rosellm.roserlhf.batching.rows import STALE
+from rosellm.roserlhf.record.exclusion import STALE
 from rosellm.roserlhf.report.token_fate import Fate
 from rosellm.roserlhf.report.vocabulary import Vocabulary
 from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, TokenSpan, Trajectory, VersionSpan
