@@ -40,8 +40,7 @@ def _append(log: EventLog, item: Item) -> None:
         case StoredTrajectory():
             log.append_trajectory(item.trajectory, step=item.step, phase=item.phase)
         case LedgerEntry():
-            values = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
-            log.append_ledger(values.pop("attempt_id"), values.pop("state"), **values)
+            log.append_entries([item])
         case Policy():
             log.add_policy(item.version, step=item.step, parent=item.parent, content_hash=item.content_hash)
         case Metrics():

@@ -204,7 +204,8 @@ def _gather(logprobs: Tensor, chosen: Tensor) -> Tensor:
 def _scatter(values: Tensor, mask: Tensor, filler: str, generator: torch.Generator) -> Tensor:
     """Lay log-probabilities of sampled tokens out over the batch."""
     if filler == "forward":
-        out = -3 * torch.rand(mask.shape, generator=generator, dtype=torch.float64) - 1e-3
+        places = torch.arange(mask.numel(), dtype=torch.float64).view(mask.shape)
+        out = -3 * (places * 0.618034 % 1) - 1e-3  # the same for whoever scores them
     else:
         out = torch.full(mask.shape, float("nan") if filler == "nan" else 0.0, dtype=torch.float64)
     out[mask] = values
@@ -260,3 +261,109 @@ def mean_of(token_loss: Tensor, mask: Tensor, aggregation: str) -> Tensor:
     if aggregation == "sequence_mean":
         return torch.stack([row.mean() for row in rows]).mean()
     return torch.stack([row.sum() for row in rows]).mean()
+
+
+def healthy_arguments(seed: int) -> dict[str, Any]:
+    """A random healthy batch in a random layout, as a random user would pass it."""
+    generator = torch.Generator().manual_seed(1_000_003 * seed + 17)
+
+    def one_of(*options: Any) -> Any:
+        return options[_between(0, len(options) - 1, generator)]
+
+    shape = Shape(
+        groups=_between(1, 6, generator),
+        members=_between(2, 8, generator),
+        turns=_between(1, 4, generator),
+        longest_action=one_of(3, 8, 20),
+        longest_prompt=one_of(4, 12, 30),
+        certain=one_of(0.0, 0.0, 0.5, 0.95),
+        left_padded=one_of(True, False),
+        filler=one_of("zero", "nan", "forward"),
+        truncated=one_of(0.0, 0.2, 1.0),
+        temperature=one_of(1.0, 1.0, 0.6, 1.4),
+        top_p=one_of(1.0, 1.0, 0.9),
+        drift=one_of(0.0, 0.05, 0.2, 0.4),
+        noise=one_of(0.0, 0.003, 0.01),
+    )
+    world = make_world(seed, shape)
+    arguments = world.arguments
+    _other_advantages(arguments, one_of("population", "sample", "centred", "leave_one_out", "batch", "raw"), shape)
+    if one_of(True, False, False):
+        with_critic(world)
+    elif one_of(True, False):
+        _broadcast_advantages(arguments, one_of("column", "tokens", "masked tokens"))
+    if one_of(True, False, False):
+        with_loss(world, one_of("token", "sequence_mean", "sequence_sum"))
+    excluded = one_of(True, False, False) and _exclude_row(arguments, generator)
+    if one_of(True, False, False):
+        arguments |= {"action_mask": arguments["action_mask"] & ~arguments["reasoning_mask"], "reasoning_excluded": True}
+        _forget(arguments, "loss", "returns", "values")
+    if one_of(True, False, False, False):
+        _only_completions(arguments, generator)
+    _other_types(arguments, one_of("bool", "int", "float", "int64", "numpy"), one_of(torch.float32, torch.float64))
+    for name in list(arguments):
+        kept = ("action_mask", "reasoning_excluded", "truncated" if excluded else "")
+        if name not in kept and _uniform(generator) < 0.25:
+            _forget(arguments, name)
+    return arguments
+
+
+def _forget(arguments: dict[str, Any], *names: str) -> None:
+    for name in names:
+        arguments.pop(name, None)
+
+
+def _other_advantages(arguments: dict[str, Any], kind: str, shape: Shape) -> None:
+    rewards = arguments["rewards"].view(shape.groups, shape.members)
+    centred = rewards - rewards.mean(1, keepdim=True)
+    if kind == "sample":
+        centred = centred / (rewards.std(1, keepdim=True) + 1e-4)
+    elif kind == "population":
+        return
+    elif kind == "leave_one_out":
+        centred = centred * shape.members / (shape.members - 1)
+    elif kind == "batch":
+        centred = (rewards - rewards.mean()) / (rewards.std() + 1e-8)
+    elif kind == "raw":
+        centred = rewards
+    arguments["advantages"] = centred.flatten()
+
+
+def _broadcast_advantages(arguments: dict[str, Any], layout: str) -> None:
+    advantages, mask = arguments["advantages"][:, None], arguments["action_mask"]
+    if layout != "column":
+        advantages = advantages.expand(mask.shape)
+    arguments["advantages"] = torch.where(mask, advantages, 0.0) if layout == "masked tokens" else advantages
+
+
+def _exclude_row(arguments: dict[str, Any], generator: torch.Generator) -> bool:
+    """Leave a row that was cut out of the loss."""
+    if "loss" in arguments or "values" in arguments:
+        return False
+    row = _between(0, len(arguments["rewards"]) - 1, generator)
+    arguments["action_mask"] = arguments["action_mask"].clone()
+    arguments["action_mask"][row] = False
+    arguments["truncated"][row], arguments["terminated"][row] = True, False
+    return True
+
+
+def _only_completions(arguments: dict[str, Any], generator: torch.Generator) -> None:
+    """Cut the prompt off, as trainers do that keep prompts and completions apart: only if all prompts end in one column."""
+    mask = arguments["action_mask"]
+    places = torch.arange(mask.shape[1]).expand(mask.shape)
+    first = int(places[mask].min()) if mask.any() else 0
+    for name, value in arguments.items():
+        if isinstance(value, Tensor) and value.shape == mask.shape:
+            arguments[name] = value[:, first:]
+    arguments.pop("group_ids")  # what is before the first trained token is now part of a prompt
+
+
+def _other_types(arguments: dict[str, Any], mask: str, dtype: torch.dtype) -> None:
+    kinds = {"int": torch.int32, "float": torch.float32, "int64": torch.int64}
+    if mask in kinds:
+        arguments["action_mask"] = arguments["action_mask"].to(kinds[mask])
+    for name, value in arguments.items():
+        if isinstance(value, Tensor) and value.is_floating_point() and value.ndim == 2:
+            arguments[name] = value.to(dtype)
+        if mask == "numpy" and isinstance(arguments[name], Tensor) and name not in ("loss", "denominator"):
+            arguments[name] = arguments[name].numpy()

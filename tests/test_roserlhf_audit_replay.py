@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -22,11 +22,13 @@ from loop_worlds import Lookup, lines, tiny
 
 from rosellm.roserlhf.audit import Replay, replay
 from rosellm.roserlhf.audit import rerun as rerun_module
+from rosellm.roserlhf.audit import rerun_step as rerun_step_module
 from rosellm.roserlhf.audit.comparison import DRIFTING, GROWTH, QUANTITIES, STEPS, Comparison, Tolerance
 from rosellm.roserlhf.cli import main
 from rosellm.roserlhf.errors import CheckpointError, RangeError, RunFolderError, StoreError
 from rosellm.roserlhf.store import EventLog, LedgerEntry, Metrics, Policy, Update
 from rosellm.roserlhf.trainer import learning, world
+from rosellm.roserlhf.trainer import run as run_module
 from rosellm.roserlhf.trainer.checkpoint import checkpoint_steps
 from rosellm.roserlhf.trainer.progress import Progress
 from rosellm.roserlhf.trainer.provenance import provenance, this_machine
@@ -122,6 +124,21 @@ def test_the_folder_is_enough_when_the_environment_is_gone_or_changed(run: Path,
     shutil.rmtree(run / "model")
     moved = run.rename(run.parent / "moved")
     assert replay(moved, step=4).equal
+
+
+class Weighed(Lookup):
+    """Its weighted sum depends on the order of its components in the last bit: 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1."""
+
+    reward_weights: ClassVar[Mapping[str, float]] = {"c": 0.1, "b": 0.2, "a": 0.3, "correct": 1.0}
+
+    def score(self) -> Mapping[str, float | None]:
+        return {**super().score(), "a": 1.0, "b": 1.0, "c": 1.0}
+
+
+def test_rewards_are_added_up_in_the_order_of_their_weights(tmp_path: Path) -> None:
+    train(tiny(**QUICK, steps=1, warm_start={"max_steps": 1}), environment=Weighed, out=tmp_path / "run")
+    found = replay(tmp_path / "run", step=1)
+    assert found.equal, found.first
 
 
 def test_superseded_steps_play_no_part(tmp_path: Path) -> None:
@@ -400,6 +417,17 @@ def test_elsewhere_the_tolerance_is_stated_and_hashes_are_no_pass(run: Path, mon
     assert first.quantity == "current log-probability"
 
 
+def test_a_run_that_moved_between_machines_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = {**QUICK, "warm_start": {"max_steps": 1}}
+    train(tiny(**short), out=tmp_path / "run", should_stop=lambda: True)
+    for _ in range(2):
+        train(tiny(**short), out=tmp_path / "run", resume=True, should_stop=lambda: True)
+    monkeypatch.setattr(run_module, "this_machine", another_machine)
+    train(tiny(**short), out=tmp_path / "run", resume=True)
+    for step, reasons in ((1, 0), (2, 0), (3, 0), (4, 2)):
+        assert len(replay(tmp_path / "run", step=step).elsewhere) == reasons
+
+
 def test_what_was_recorded_about_the_machine_says_whether_bits_can_be_compared(made: Path) -> None:
     with EventLog.read(made / "events.db") as log:
         entered = provenance(log, 4)
@@ -527,6 +555,27 @@ def test_the_command_elsewhere_prints_what_is_allowed(
     rows = [line.split() for line in out.splitlines()]
     assert ["weights", "0", "1", "0"] in rows
     assert out.splitlines()[-1] == "equal within what is allowed, as far as it can be compared here"
+
+
+def test_what_stands_in_the_folder_is_shown_and_never_sent_to_the_terminal(run: Path, command: Callable[..., Any]) -> None:
+    hostile = "\x1b]0;owned\x07[red]"
+    rewrite(run, of_kind(Metrics, 4, lambda m: dataclasses.replace(m, values={**m.values, hostile: 1.0})))
+    code, out, _ = command(str(run), "--step", "4")
+    assert code == 1
+    assert "\x1b" not in out
+    assert out.splitlines()[-1] == (
+        "first difference: step 4: metric ⟨U+001B⟩]0;owned⟨U+0007⟩[red] recorded as 1.0, recomputed as None"
+    )
+
+
+def test_an_interrupted_command_ends_with_130(run: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rerun_step_module, "learn", interrupted)
+    code, out, err = command(str(run), "--step", "4")
+    assert (code, err) == (130, "")
+    assert "equal" not in out
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,8 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "temperature_mismatch": ("ratio_not_one_when_fresh", "history_retokenised"),
     "top_p_mismatch": ("ratio_not_one_when_fresh", "history_retokenised", "logprob_filler"),
     "history_retokenised": ("ratio_not_one_when_fresh", "ratio_extreme"),
+    "ratio_extreme": ("ratio_not_one_when_fresh",),
+    "scaffold_trained": ("history_retokenised", "ratio_not_one_when_fresh", "logprob_filler"),
     "groups_mixed": ("advantage_grouping", "advantage_in_uniform_group", "groups_singleton", "groups_uniform"),
     "advantage_grouping": ("advantage_in_uniform_group",),
     "unscored_as_zero": ("advantage_nonfinite", "advantage_grouping", "advantage_in_uniform_group"),

@@ -132,7 +132,15 @@ class _Count:
 
 @dataclass
 class Comparison:
-    """Holds values against each other; call it in the order of cause and effect."""
+    """Holds values against each other; call it in the order of cause and effect.
+
+    Example:
+        >>> here = Comparison(Tolerance(elsewhere=False, checkpoint=0))
+        >>> here.value("loss", 1, 0.25, 0.25, update=0), here.value("loss", 1, 0.25, 0.5, update=1)
+        (True, False)
+        >>> print(here.first)
+        step 1, update 1: loss recorded as 0.25, recomputed as 0.5
+    """
 
     tolerance: Tolerance
     first: Difference | None = None

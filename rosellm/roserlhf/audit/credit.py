@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rosellm.roserlhf.audit.check import Check, Seen, places, rows_where, some
-from rosellm.roserlhf.audit.derivation import Fit, chunks, interleaved, relative_to
+from rosellm.roserlhf.audit.derivation import Fit, batch_wide, chunks, interleaved, relative_to
 from rosellm.roserlhf.audit.findings import Finding
 from rosellm.roserlhf.audit.groups import members, scored_rewards, uniform_groups
 from rosellm.roserlhf.audit.inputs import Batch
@@ -20,9 +20,9 @@ _TINY = 1e-6
 def row_advantages(seen: Seen) -> Array | None:
     """One advantage per row, NaN for rows that train nothing; None if they differ within rows."""
     assert seen.advantage is not None
-    low, high = seen.advantage.lowest, seen.advantage.highest
     trained = seen.mask.trained > 0
-    same = ~trained | np.isnan(low) | (high - low <= _TINY * np.maximum(1, np.abs(high)))
+    low, high = np.where(trained, seen.advantage.lowest, 0), np.where(trained, seen.advantage.highest, 0)
+    same = np.isnan(low) | (high - low <= _TINY * np.maximum(1, np.abs(high)))
     return np.where(trained, high, np.nan) if same.all() else None
 
 
@@ -53,8 +53,8 @@ def advantage_varies(batch: Batch, seen: Seen) -> Iterator[Finding]:
     low, high = seen.advantage.lowest, seen.advantage.highest
     rollout = np.arange(batch.rows) if seen.rollout is None else np.unique(seen.rollout, return_inverse=True)[1]
     lowest, highest = np.full(batch.rows, np.inf), np.full(batch.rows, -np.inf)
-    np.minimum.at(lowest, rollout[trained], low[trained])
-    np.maximum.at(highest, rollout[trained], high[trained])
+    np.fmin.at(lowest, rollout[trained], low[trained])
+    np.fmax.at(highest, rollout[trained], high[trained])
     wrong = trained & (highest - lowest > 1e-5 * np.maximum(1, np.abs(highest)))[rollout] if trained.any() else trained
     if not wrong.any():
         return
@@ -88,11 +88,11 @@ def advantage_derivation(batch: Batch, seen: Seen) -> Iterator[Finding]:
         if relative_to(seen.group, rows, advantages) is not None:
             yield _other(batch, seen, "rows instead of rollouts: long rollouts vote several times", "take statistics over rollouts")
         return
-    whole = relative_to(np.zeros(batch.rows, dtype=int), rows, advantages)
-    if whole is not None or np.allclose(advantages, rows, atol=_TINY, equal_nan=True):
-        if whole is not None and whole.sign < 0:
+    whole = batch_wide(rows, advantages)
+    if whole is not None:
+        if whole.sign < 0:
             yield _negated(batch, seen, whole)
-        elif whole is None or np.allclose(advantages, rows, atol=_TINY, equal_nan=True):
+        elif np.allclose(advantages, rows, atol=_TINY, equal_nan=True):
             yield _raw(batch, seen)
         return
     size = int(np.bincount(np.bincount(who.group)).argmax())
@@ -191,13 +191,12 @@ def advantage_in_uniform_group(batch: Batch, seen: Seen) -> Iterator[Finding]:
 
 
 def _without_groups(seen: Seen, advantages: Array) -> bool:
-    """Whether the advantages are the rewards, centred over the whole batch or not at all, while groups of several exist."""
+    """Whether the advantages never were relative to groups of several."""
     rewards = scored_rewards(seen)
     assert seen.group is not None
     if len(np.unique(seen.group)) == len(seen.group):
         return True  # groups_singleton and advantage_derivation say what is wrong
-    whole = relative_to(np.zeros(len(rewards), dtype=int), rewards, advantages)
-    return whole is not None
+    return batch_wide(rewards, advantages) is not None
 
 
 def padding_in_statistics(batch: Batch, seen: Seen) -> Iterator[Finding]:

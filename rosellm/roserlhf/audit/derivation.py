@@ -50,6 +50,14 @@ def relative_to(parts: Array, rewards: Array, advantages: Array) -> Fit | None:
     return Fit(informative, signs.pop()) if len(signs) == 1 else None
 
 
+def batch_wide(rewards: Array, advantages: Array) -> Fit | None:
+    """Return the fit if the advantages are a straight line in the reward alone: raw, or with one baseline for the whole batch."""
+    known = np.isfinite(rewards) & np.isfinite(advantages)
+    if not known.any():
+        return None
+    return relative_to(np.zeros(len(rewards), dtype=int), rewards, advantages - advantages[known].mean())
+
+
 def chunks(count: int, size: int) -> Array:
     """Partition by position: 0 0 0 1 1 1 …"""
     return np.arange(count) // size

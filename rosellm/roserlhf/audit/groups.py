@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ class Members:
     """A row of each member."""
 
 
+@functools.lru_cache(maxsize=4)
 def members(seen: Seen) -> Members:
     """Take the first row of each rollout as its member; every row without `rollout_ids`."""
     assert seen.group is not None
@@ -130,8 +132,8 @@ def groups_mixed(batch: Batch, seen: Seen) -> Iterator[Finding]:
     assert seen.group is not None
     assert seen.prompt is not None
     who = members(seen)
-    if batch.prompt_ids is None and (seen.mask.first[who.rows] == 0).any():
-        return  # completions alone: there is no prompt to compare
+    if batch.prompt_ids is None and (batch.reasoning_excluded or (seen.mask.first[who.rows] == 0).any()):
+        return  # completions alone, or sampled tokens before the first trained one: there is no prompt to compare
     prompt, group = np.unique(seen.prompt[who.rows], return_inverse=True)[1], who.group
     pairs = np.unique(np.stack([prompt, group]), axis=1)
     if pairs.shape[1] == len(np.unique(group)) == len(np.unique(prompt)):

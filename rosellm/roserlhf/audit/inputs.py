@@ -102,6 +102,13 @@ class Batch:
         """int32 `[B, T]`, all bits set where the mask is: what `keep` selects by."""
         return self.mask.to(torch.int32).neg_()
 
+    @cached_property
+    def ends(self) -> Tensor:
+        """bool `[B, T]`, the last token of each run of trained tokens."""
+        ends = self.mask.clone()
+        ends[:, :-1] &= ~self.mask[:, 1:]
+        return ends
+
     def keep(self, values: Tensor) -> Tensor:
         """Return the selected values and exact zeros elsewhere: selected by bits, far faster than `masked_fill` on a CPU."""
         if values.dtype == torch.float64:

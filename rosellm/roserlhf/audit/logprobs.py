@@ -23,6 +23,8 @@ _HALF_ROUNDING = 0.1
 _UNLIKELY = -1.0
 """A token below this log-probability was certainly not sampled with probability 1."""
 _FEWEST = 16
+_ALL_CERTAIN = 256
+"""Trained tokens that no policy was ever certain of, one and all."""
 
 
 def _kinds(batch: Batch, seen: Seen) -> Iterator[tuple[str, Tensor, LogprobColumns[Array]]]:
@@ -90,7 +92,7 @@ def logprob_filler(batch: Batch, seen: Seen) -> Iterator[Finding]:
             yield _filler(f"{int(wrong.sum())} trained tokens have old_logprobs exactly 0, current below {_UNLIKELY:g}", wrong)
         return
     zeros, trained = zero.sum(1).cpu().numpy(), seen.mask.trained
-    if zeros.sum() == trained.sum() >= _FEWEST:
+    if zeros.sum() == trained.sum() >= _ALL_CERTAIN:
         yield _filler(f"old_logprobs is exactly 0 at all {int(trained.sum())} trained tokens", zero)
         return
     rows = (zeros == trained) & (trained >= _FEWEST)

@@ -100,29 +100,40 @@ def mask_shifted(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find a mask that is right when it is moved by one position."""
     sources = (("roles", seen.roles), ("recorded log-probabilities", seen.scored))
     for source, overlap in sources:
-        if overlap is None:
+        if overlap is None or (source != "roles" and not _tells(batch, seen, overlap)):
             continue
-        by_roles = source == "roles"
-        wrong = overlap.outside if by_roles else overlap.missed
-        for direction, rest in (("right", _after(overlap, by_roles, "left")), ("left", _after(overlap, by_roles, "right"))):
-            repaired = (wrong > 0) & (rest <= _REPAIRED * wrong)
-            if not by_roles:  # a mask without its first sampled token must also cover something that was not sampled
-                repaired &= (overlap.outside > 0) & _fewer_outside(overlap, direction)
-            trained = seen.mask.trained > 0
-            if repaired.sum() >= 0.7 * (wrong > 0).sum() and repaired.sum() >= 0.25 * trained.sum() and repaired.any():
+        for direction in ("right", "left"):
+            wrong, repaired = _by_roles(overlap, direction) if source == "roles" else _by_records(batch, seen, overlap, direction)
+            enough = max(0.7 * (wrong > 0).sum(), 0.25 * (seen.mask.runs > 0).sum(), 1)
+            if repaired.sum() >= enough:
                 yield _shift(batch, seen, direction, source, repaired)
                 return
 
 
-def _after(overlap: OverlapColumns[Array], by_roles: bool, move: str) -> Array:
-    """What would still be misplaced after a move."""
-    if by_roles:
-        return overlap.outside_left if move == "left" else overlap.outside_right
-    return overlap.missed_left if move == "left" else overlap.missed_right
+def _tells(batch: Batch, seen: Seen, overlap: OverlapColumns[Array]) -> bool:
+    """Whether log-probabilities were recorded for sampled tokens only, and all of those are meant to be trained."""
+    untrained = batch.rows * batch.width - int(seen.mask.trained.sum())
+    return not batch.reasoning_excluded and overlap.missed.sum() <= 0.5 * untrained
 
 
-def _fewer_outside(overlap: OverlapColumns[Array], direction: str) -> Array:
-    return (overlap.outside_left if direction == "right" else overlap.outside_right) < overlap.outside
+def _by_roles(overlap: OverlapColumns[Array], direction: str) -> tuple[Array, Array]:
+    """Rows that train foreign tokens, and those among them that would not if the mask were moved back."""
+    wrong, rest = overlap.outside, overlap.outside_left if direction == "right" else overlap.outside_right
+    return wrong, (wrong > 0) & (rest <= _REPAIRED * wrong)
+
+
+def _by_records(batch: Batch, seen: Seen, overlap: OverlapColumns[Array], direction: str) -> tuple[Array, Array]:
+    """Rows that miss a sampled token, and those among them that would not if the mask were moved back.
+
+    Such a mask must also cover something that was not sampled, or else it only leaves a token out; at the right edge of the row
+    that surplus token may have fallen off, and then moving back lacks one.
+    """
+    wrong, right = overlap.missed, direction == "right"
+    rest = overlap.missed_left if right else overlap.missed_right
+    surplus = overlap.outside_left if right else overlap.outside_right
+    cut = (seen.mask.last == batch.width - 1) & right
+    wrong = np.where(cut & (overlap.outside == 0), 0, wrong)  # cannot be told from a first token that is left out on purpose
+    return wrong, (wrong > 0) & (rest - cut <= _REPAIRED * wrong) & (surplus < overlap.outside)
 
 
 def _shift(batch: Batch, seen: Seen, direction: str, source: str, repaired: Array) -> Finding:

@@ -11,7 +11,8 @@ from rosellm.roserlhf.audit.check import Check, Seen
 from rosellm.roserlhf.audit.findings import Finding
 from rosellm.roserlhf.audit.inputs import Batch
 
-_TOLERANCE = 1e-3
+_TOLERANCE, _HALF_TOLERANCE = 1e-4, 1e-2
+"""Relative difference that float32 sums, and 16-bit losses, may show."""
 _DECLARED = {
     "token": "mean over tokens",
     "sequence_mean": "mean over sequences of token means",
@@ -34,15 +35,15 @@ def aggregation_mismatch(batch: Batch, seen: Seen) -> Iterator[Finding]:
         return
     declared = _declared(batch, numbers)
     if declared is None:
-        matches = [name for name, value in numbers.items() if _equal(loss, value, size)]
+        matches = [name for name, value in numbers.items() if _equal(batch, value, size)]
         yield Finding(
             "aggregation_mismatch", "info", f"the loss is the {matches[0]}" if matches else "the loss is no known mean", {}
         )
         return
     name, wanted = declared
-    if _equal(loss, wanted, size):
+    if _equal(batch, wanted, size):
         return
-    matches = [other for other, value in numbers.items() if other != name and _equal(loss, value, size)]
+    matches = [other for other, value in numbers.items() if other != name and _equal(batch, value, size)]
     yield Finding(
         "aggregation_mismatch",
         "error" if matches else "warning",
@@ -122,8 +123,11 @@ def _even_splits(rows: int) -> tuple[tuple[int, ...], ...]:
     return tuple((rows // parts,) * parts for parts in (2, 4, 8, 16) if rows % parts == 0)
 
 
-def _equal(a: float, b: float, size: float) -> bool:
-    return abs(a - b) <= _TOLERANCE * max(abs(a), abs(b)) + 1e-6 * size
+def _equal(batch: Batch, wanted: float, size: float) -> bool:
+    """Compare the loss with a reading, relative to both of them and to the size of the token losses."""
+    assert batch.loss is not None
+    loss, half = float(batch.loss), batch.loss.is_floating_point() and batch.loss.dtype.itemsize < 4
+    return abs(loss - wanted) <= (_HALF_TOLERANCE if half else _TOLERANCE) * max(abs(loss), abs(wanted)) + 1e-6 * size
 
 
 CHECKS = (Check(("aggregation_mismatch",), ("loss", "token_loss"), aggregation_mismatch),)

@@ -14,13 +14,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.audit.comparison import Compared, Comparison, Difference, Tolerance
-from rosellm.roserlhf.audit.rerun_step import StepRerun
+from rosellm.roserlhf.audit.rerun_step import Recorded, StepRerun
 from rosellm.roserlhf.errors import CheckpointError, RangeError, RunFolderError
 from rosellm.roserlhf.models.causal import load_weights, weights_hash
 from rosellm.roserlhf.recipes import load_recipe
@@ -83,29 +82,36 @@ def replay(
         RangeError: the step was not run.
         CheckpointError: there is no whole checkpoint before the step.
         StoreError: the event log is damaged.
+
+    Example:
+        >>> from rosellm.roserlhf.audit import replay
+        >>> replay("runs/none", step=1)
+        Traceback (most recent call last):
+        ...
+        rosellm.roserlhf.errors.RunFolderError: run must be a run folder, which holds run.toml, got runs/none
     """
     folder = Path(run)
     if not (folder / RUN).is_file():
         raise checks.fail(RunFolderError, "run", f"be a run folder, which holds {RUN}", folder)
     recipe = recipe or load_recipe(folder / RUN)
     with EventLog.read(folder / LOG) as log, single_threaded():
-        made = [row.step for row in log.metrics("train")]
-        if type(step) is not int or step not in made:
-            got = f"{step!r}; the run has made {f'steps {min(made)} to {max(made)}' if made else 'none yet'}"
-            raise checks.fail(RangeError, "step", "be a training step that was made", got)
+        recorded = Recorded.read(log)
+        if type(step) is not int or step not in recorded.metrics:
+            steps = f"steps {min(recorded.metrics)} to {max(recorded.metrics)}" if recorded.metrics else "none yet"
+            raise checks.fail(RangeError, "step", "be a training step that was made", f"{step!r}; the run has made {steps}")
         device = torch.device(recipe.config.device if torch.cuda.is_available() else "cpu")
-        elsewhere = _elsewhere(log, this_machine(device), step)
         checkpoint, damaged = _start(folder / CHECKPOINTS, step)
+        _same_configuration(recipe, checkpoint)
+        elsewhere = _elsewhere(log, this_machine(device), range(checkpoint.step + 1, step + 1))
         comparison = Comparison(Tolerance(bool(elsewhere), checkpoint.step))
         for one in damaged:
             comparison.differs("checkpoint", one)
-        _same_configuration(recipe, checkpoint)
-        _rerun(log, recipe, checkpoint, step, device, comparison, on_progress or (lambda progress: None))
+        _rerun(recorded, recipe, checkpoint, step, device, comparison, on_progress or (lambda progress: None))
         return Replay(folder, step, checkpoint.step, elsewhere, comparison.table(), comparison.first)
 
 
 def _rerun(
-    log: EventLog,
+    recorded: Recorded,
     recipe: Recipe,
     checkpoint: Checkpoint,
     step: int,
@@ -118,16 +124,14 @@ def _rerun(
     vocabulary_size = checkpoint.model[_EMBEDDING].shape[0]
     model = new_model(recipe.config, vocabulary_size=vocabulary_size, device=str(device))
     load_weights(model, checkpoint.model)
-    hashes = {policy.version: policy.content_hash for policy in log.policies()}
-    name = f"weights of checkpoint {checkpoint.step}"
-    recorded, found = hashes.get(f"v{checkpoint.step}"), weights_hash(checkpoint.model)
-    comparison.value("checkpoint", checkpoint.step, recorded, found, name=name)
+    policy, name = recorded.policies.get(f"v{checkpoint.step}"), f"weights of checkpoint {checkpoint.step}"
+    comparison.value("checkpoint", checkpoint.step, policy and policy.content_hash, weights_hash(checkpoint.model), name=name)
     stepper = training_stepper(recipe.config, model, checkpoint)
     try:
         steps = range(checkpoint.step + 1, step + 1)
         for done, one in enumerate(steps):
             on_progress(Progress(phase="replay", step=done, steps=len(steps)))
-            StepRerun(log, recipe, stepper, one, comparison).run()
+            StepRerun(recorded, recipe, stepper, one, comparison).run()
     finally:
         stepper.close()
 
@@ -151,14 +155,12 @@ def _same_configuration(recipe: Recipe, checkpoint: Checkpoint) -> None:
         raise RunFolderError(f"{RUN} must be as the run was started, got {different} checkpoint {checkpoint.step} says")
 
 
-def _elsewhere(log: EventLog, here: Mapping[str, Any], step: int) -> tuple[str, ...]:
-    """Say in words why this machine may round otherwise than the one that made the step."""
-    there = provenance(log, step).machine
-    reasons = [
-        f"{name} was {there.get(name)!r}, here it is {here.get(name)!r}"
-        for name in dict.fromkeys([*there, *here])
-        if there.get(name) != here.get(name)
-    ]
+def _elsewhere(log: EventLog, here: Mapping[str, str], steps: range) -> tuple[str, ...]:
+    """Say in words why this machine may round otherwise than those that made the steps."""
+    reasons: dict[str, None] = {}
+    for there in [provenance(log, step).machine for step in steps]:
+        different = [name for name in dict.fromkeys([*there, *here]) if there.get(name) != here.get(name)]
+        reasons |= {f"{name} was {there.get(name)!r}, here it is {here.get(name)!r}": None for name in different}
     if here["device"] != "cpu" and not reasons:
-        reasons = [f"kernels of {here['device']} do not promise the same bits twice"]
+        reasons = {f"kernels of {here['device']} do not promise the same bits twice": None}
     return tuple(reasons)

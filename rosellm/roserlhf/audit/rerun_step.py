@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,9 +14,7 @@ from rosellm.roserlhf.batching.tensors import Batch, pad
 from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.learner.step import Stepper
 from rosellm.roserlhf.models.causal import weights, weights_hash
-from rosellm.roserlhf.store.events import EventLog
-from rosellm.roserlhf.store.ledger import LedgerEntry
-from rosellm.roserlhf.store.updates import Update
+from rosellm.roserlhf.store import EventLog, LedgerEntry, Policy, Update
 from rosellm.roserlhf.trainer.account import row_hash
 from rosellm.roserlhf.trainer.learning import credited, learn
 from rosellm.roserlhf.trainer.measures import COUNTED, TIMES, measures
@@ -27,12 +26,29 @@ _ODD = 1e-2
 """A recorded log-probability this far from what the sampling policy says was not sampled so; the engine itself is within 1e-4."""
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """The event log, and what of it every step needs, read once."""
+
+    log: EventLog
+    metrics: Mapping[int, Mapping[str, Any]]
+    """Of the training steps that were made."""
+    policies: Mapping[str, Policy]
+    """By version."""
+
+    @classmethod
+    def read(cls, log: EventLog) -> Recorded:
+        """Read it."""
+        policies = {policy.version: policy for policy in log.policies()}
+        return cls(log, {row.step: row.values for row in log.metrics("train")}, policies)
+
+
 class StepRerun:
     """Replays one step on a model that stands where the step began, and leaves it where the step ended."""
 
-    def __init__(self, log: EventLog, recipe: Recipe, stepper: Stepper[Batch], step: int, comparison: Comparison) -> None:
-        self._log, self._recipe, self._stepper, self._step, self._comparison = log, recipe, stepper, step, comparison
-        self._provenance = provenance(log, step)
+    def __init__(self, recorded: Recorded, recipe: Recipe, stepper: Stepper[Batch], step: int, comparison: Comparison) -> None:
+        self._recorded, self._recipe, self._stepper, self._step, self._comparison = recorded, recipe, stepper, step, comparison
+        self._log, self._provenance = recorded.log, provenance(recorded.log, step)
 
     def run(self) -> None:
         """Replay the step."""
@@ -43,15 +59,11 @@ class StepRerun:
         self._compare_ends(ledger, rewards, rows)
         rows, report = learn(self._recipe, self._stepper, rows, self._step)
         self._compare_updates(report.updates, {row.trajectory_id: row for row in rows})
-        table = {policy.version: policy for policy in self._log.policies()}
-        made = table.get(f"v{self._step}")
-        sampled_by = "" if made is None else made.parent or ""
-        component = self._provenance.success_component
-        self._compare_metrics(
-            measures(trajectories, rewards, rows, report, version=sampled_by, success_component=component) if trajectories else {}
-        )
-        recorded = None if made is None else made.content_hash
-        self._value("weights", recorded, weights_hash(weights(self._stepper.model)), name=f"hash of the weights v{self._step}")
+        policy = self._recorded.policies.get(f"v{self._step}")
+        options = {"version": (policy and policy.parent) or "", "success_component": self._provenance.success_component}
+        self._compare_metrics(measures(trajectories, rewards, rows, report, **options) if trajectories else {})
+        found = weights_hash(weights(self._stepper.model))
+        self._value("weights", policy and policy.content_hash, found, name=f"hash of the weights v{self._step}")
 
     def _value(self, quantity: str, recorded: Any, recomputed: Any, **place: Any) -> bool:
         return self._comparison.value(quantity, self._step, recorded, recomputed, **place)
@@ -70,13 +82,12 @@ class StepRerun:
     def _compare_ends(self, ledger: Sequence[LedgerEntry], rewards: Sequence[float | None], rows: Sequence[Row]) -> None:
         """Rows, rewards and advantages against the ledger."""
         ends = {entry.attempt_id: entry.detail for entry in ledger if entry.state in ("rejected", "trained")}
-        empty: Mapping[str, Any] = {}
-        for row in rows:
-            self._compare_row(row, (ends.get(row.trajectory_id) or empty).get("row_hash"))
+        details = [detail if isinstance(detail := ends.get(row.trajectory_id), Mapping) else {} for row in rows]
+        for row, detail in zip(rows, details, strict=True):
+            self._compare_row(row, detail.get("row_hash"))
         for quantity, values in (("reward", rewards), ("advantage", [row.advantage for row in rows])):
-            for row, value in zip(rows, values, strict=True):
-                recorded = (ends.get(row.trajectory_id) or empty).get(quantity)
-                self._value(quantity, recorded, value, trajectory_id=row.trajectory_id)
+            for row, detail, value in zip(rows, details, values, strict=True):
+                self._value(quantity, detail.get(quantity), value, trajectory_id=row.trajectory_id)
 
     def _compare_row(self, row: Row, recorded: str | None) -> None:
         """Hold a row against its hash; where they differ, ask the policy that sampled it which token it never said like that."""
@@ -128,8 +139,7 @@ class StepRerun:
                 self._comparison.numbers(quantity, self._step, one.current_logprobs, other.current_logprobs, places)
 
     def _compare_metrics(self, found: Mapping[str, Any]) -> None:
-        rows = [row.values for row in self._log.metrics("train") if row.step == self._step]
-        was, now = (dict(leaves(values)) for values in (rows[-1] if rows else {}, found))
+        was, now = (dict(leaves(values)) for values in (self._recorded.metrics.get(self._step, {}), found))
         for path in dict.fromkeys([*was, *now]):
             parts = path.replace("[", ".").split(".")
             if parts[0] not in TIMES:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rosellm.roserlhf.audit.check import Check, Seen, places, rows_where, some
 from rosellm.roserlhf.audit.findings import Finding
 from rosellm.roserlhf.audit.inputs import Batch
-from rosellm.roserlhf.audit.profile import count, run_ends
+from rosellm.roserlhf.audit.profile import count
 
 
 def foreign_tokens_trained(batch: Batch, seen: Seen) -> Iterator[Finding]:
@@ -45,7 +45,7 @@ def scaffold_trained(batch: Batch, seen: Seen) -> Iterator[Finding]:
     assert batch.content_mask is not None
     starts = batch.mask.clone()
     starts[:, 1:] &= ~batch.mask[:, :-1]
-    wrong = starts & ~batch.content_mask & ~run_ends(batch.mask)
+    wrong = starts & ~batch.content_mask & ~batch.ends
     total, runs = int(wrong.sum()), int(seen.mask.runs.sum())
     if total == 0 or total < 0.8 * runs:
         return

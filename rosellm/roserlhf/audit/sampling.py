@@ -21,13 +21,14 @@ from rosellm.roserlhf.audit.inputs import Batch
 from rosellm.roserlhf.audit.profile import Array
 from rosellm.roserlhf.audit.ratios import stale_rows
 
-_FEWEST, _MOST = 48, 4096
+_FEWEST, _MOST = 48, 1024
 """Tokens below which nothing is concluded, and above which no more are looked at."""
 _AT_REST = 0.01
 """Root mean square of the log-ratio below which there is nothing to explain."""
 _FIT, _SLOPE = 0.5, 0.08
 """Share of the variance that the straight line must explain, and how far its slope must lie from 0."""
-_OUTLIER, _QUIET = 1.0, 0.03
+_OUTLIER, _QUIET, _OPEN = 1.0, 0.03, -0.05
+"""A huge log-ratio; what the median of the others stays below; tokens whose log-probability leaves room for a change."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Pairs:
 
 
 def pairs_of(batch: Batch, seen: Seen) -> Pairs | None:
-    """Take whole rows up to a few thousand trained tokens; None: too few, or nothing to explain."""
+    """Take a thousand or two of the trained tokens; None: too few, or nothing to explain."""
     assert seen.ratio is not None
     assert batch.old_logprobs is not None
     assert batch.current_logprobs is not None
@@ -58,8 +59,9 @@ def pairs_of(batch: Batch, seen: Seen) -> Pairs | None:
         batch.old_logprobs[:rows][mask].cpu().double().numpy(),
         batch.current_logprobs[:rows][mask].cpu().double().numpy(),
     )
-    good = np.isfinite(old) & np.isfinite(current)
-    return Pairs(old[good], current[good]) if good.sum() >= _FEWEST else None
+    good = np.flatnonzero(np.isfinite(old) & np.isfinite(current))
+    good = good[:: max(1, len(good) // _MOST)]
+    return Pairs(old[good], current[good]) if len(good) >= _FEWEST else None
 
 
 def sampling_mismatch(batch: Batch, seen: Seen) -> Iterator[Finding]:
@@ -92,7 +94,7 @@ def _temperature(batch: Batch, seen: Seen, slope: float, fit: float, tokens: int
 def _line(pairs: Pairs) -> tuple[float, float, int] | None:
     """Slope of the old log-odds in the current ones, and the share of the difference's variance that it explains."""
     clear = (pairs.current < -1e-3) & (pairs.old < -1e-3) & (pairs.current > -6)
-    if clear.sum() < _FEWEST // 2:
+    if clear.sum() < _FEWEST:
         return None
     current, old = _log_odds(pairs.current[clear]), _log_odds(pairs.old[clear])
     difference = old - current
@@ -102,7 +104,8 @@ def _line(pairs: Pairs) -> tuple[float, float, int] | None:
     slope = 1 + correlation * float(difference.std() / current.std())
     if correlation**2 < _FIT or abs(slope - 1) < _SLOPE or slope <= 0:
         return None
-    return slope, correlation**2, int(clear.sum())
+    ranks = float(np.corrcoef(current.argsort().argsort(), difference.argsort().argsort())[0, 1])  # no single token makes the line
+    return (slope, correlation**2, int(clear.sum())) if ranks**2 >= _FIT else None
 
 
 def _log_odds(logprobs: Array) -> Array:
@@ -128,12 +131,13 @@ def _cut_tail(pairs: Pairs) -> tuple[float, str] | None:
         (pairs.difference, pairs.old > -1e-6, "old_logprobs"),
         (-pairs.difference, pairs.current > -1e-6, "current_logprobs"),
     ):
-        low, high = (float(q) for q in np.quantile(difference, [0.005, 0.99]))
+        ordered = np.sort(difference)
+        low, high = float(ordered[len(ordered) // 200]), float(ordered[-1 - len(ordered) // 100])
         if low > -0.02 or high > max(2e-3, -0.1 * low) or low < np.log(0.02):
             continue
         near_cut = float((difference < 0.85 * low).mean())
         collapsed = float((confident & (difference < -1e-3)).mean())
-        bounded = float(difference.min()) > 1.3 * low - 0.02
+        bounded = float(ordered[0]) > 1.3 * low - 0.02
         if bounded and (near_cut > 0.1 or collapsed > 0.05):
             return float(np.exp(low)), side
     return None
@@ -163,7 +167,10 @@ def history_retokenised(batch: Batch, seen: Seen) -> Iterator[Finding]:
     total, trained = int(outliers.sum()), int(seen.mask.trained.sum())
     if total < 3 or total > 0.25 * trained or trained < _FEWEST:
         return
-    quiet = float(difference[batch.mask & ~outliers].nan_to_num().median())
+    open_ = batch.mask & ~outliers & ((batch.old_logprobs < _OPEN) | (batch.current_logprobs < _OPEN))
+    if int(open_.sum()) < max(total, _FEWEST // 4):  # tokens that were certain could not have moved
+        return
+    quiet = float(difference[open_].nan_to_num().median())
     if quiet > _QUIET:
         return
     yield Finding(

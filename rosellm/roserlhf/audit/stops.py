@@ -10,7 +10,6 @@ from torch import Tensor
 from rosellm.roserlhf.audit.check import Check, Seen, places, some
 from rosellm.roserlhf.audit.findings import Finding, Severity
 from rosellm.roserlhf.audit.inputs import Batch
-from rosellm.roserlhf.audit.profile import run_ends
 
 _CAUSE = "the end-of-sequence token was taken for padding (same id), or the mask was cut at the text without it"
 _FIX = "include the sampled stop token in the mask: a policy that is never trained to stop forgets how to end its turn"
@@ -59,7 +58,7 @@ def _behind(batch: Batch) -> Tensor:
     for token in batch.stop_ids[1:]:
         stop |= batch.input_ids == token
     behind = stop.new_zeros(stop.shape)
-    behind[:, 1:] = run_ends(batch.mask)[:, :-1] & stop[:, 1:] & ~stop[:, :-1]
+    behind[:, 1:] = batch.ends[:, :-1] & stop[:, 1:] & ~stop[:, :-1]
     return behind
 
 
@@ -91,7 +90,7 @@ def _recorded_behind(batch: Batch, seen: Seen, share: float) -> Tensor | None:
     if missed == 0 or missed > runs or overlap.outside.sum() > missed:
         return None
     behind = batch.mask.new_zeros(batch.mask.shape)
-    behind[:, 1:] = run_ends(batch.mask)[:, :-1] & (batch.old_logprobs[:, 1:] < 0)
+    behind[:, 1:] = batch.ends[:, :-1] & (batch.old_logprobs[:, 1:] < 0)
     return behind if int(behind.sum()) >= 0.9 * missed and missed >= share * runs else None
 
 

@@ -53,9 +53,9 @@ def run(argv: Sequence[str]) -> int:
             found = replay(folder, step=options.step, on_progress=display)
         except RangeError as error:
             raise ConfigError(str(error)) from error
+    show_replay(console, found)
     if "json" in parsed.flags:
         Path(parsed.flags["json"]).write_text(json.dumps(as_json(found), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    show_replay(console, found)
     return 0 if found.equal else 1
 
 
@@ -73,8 +73,8 @@ def show_replay(console: Console, found: Replay) -> None:
     else:
         console.print("same machine, same versions: every number must be the same bit for bit")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("quantity", "compared", "not comparable", "differing", "largest difference", "allowed"):
-        table.add_column(column, justify="left" if column == "quantity" else "right")
+    for column in ("quantity", "compared", "not comparable", "differing", "largest", "allowed"):
+        table.add_column(column, justify="left" if column == "quantity" else "right", no_wrap=True)
     for line in found.quantities:
         table.add_row(line.quantity, *_cells(line))
     console.print(table)

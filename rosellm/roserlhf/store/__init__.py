@@ -2,7 +2,7 @@
 
 from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.store.forest import Forest
-from rosellm.roserlhf.store.ledger import Ledger, LedgerEntry, State, TokenCounts
+from rosellm.roserlhf.store.ledger import Ledger, LedgerEntry, LedgerSummary, State, TokenCounts
 from rosellm.roserlhf.store.rows import Metrics, PackedTrajectory, Policy, StoredTrajectory, TrajectorySummary
 from rosellm.roserlhf.store.updates import Update, UpdatedRow
 
@@ -11,6 +11,7 @@ __all__ = [
     "Forest",
     "Ledger",
     "LedgerEntry",
+    "LedgerSummary",
     "Metrics",
     "PackedTrajectory",
     "Policy",

@@ -15,17 +15,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import struct
 import sys
-import zlib
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Self
 
 from rosellm.roserlhf.errors import MissingExtraError, RecordError, StoreError
-from rosellm.roserlhf.store.skeleton import put_together, take_apart, upgraded
+from rosellm.roserlhf.store.skeleton import Pieces, put_together, take_apart, upgraded
 from rosellm.roserlhf.trajectory import Trajectory
 
 _TEXT, _INTEGER, _PAIRS = 1, 2, 3
@@ -103,10 +102,10 @@ def _unescape(code: int, data: memoryview) -> Any:
 ENCODING_VERSION = 2
 """First byte of a record at rest. (Version 1 was one msgpack map, whose first byte is never below 128.)"""
 
-_HEADER = struct.Struct("<BccBIII")
+_HEADER = struct.Struct("<BccxIII")
 _WIDEST = 2**63 - 1
-_DEFLATED_BELOW = 4096
-"""Up to here a skeleton is mostly names and hashes, which deflate to half; beyond it is text, and would cost more than all else."""
+_FEW = 64
+"""So many numbers are converted one by one sooner than numpy has been called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +123,14 @@ class Packed:
     """Of the sampled ids: `array('f')` where float32 holds every one of them bit for bit, otherwise `array('d')`."""
 
     def to_bytes(self) -> bytes:
-        """Write the bytes that rest in the log: a header, the skeleton (deflated if small), the ids, the log-probabilities."""
-        small = len(self.skeleton) < _DEFLATED_BELOW
-        skeleton = _deflated(self.skeleton) if small else self.skeleton
+        """Write the bytes that rest in the log: a header, the skeleton, the ids, the log-probabilities.
+
+        They are not deflated: that would cost as much as all the rest of an append.
+        """
         ids, logprobs = _little_endian(self.token_ids), _little_endian(self.logprobs)
         types = (self.token_ids.typecode.encode(), self.logprobs.typecode.encode())
-        header = _HEADER.pack(ENCODING_VERSION, *types, small, len(skeleton), len(ids), len(logprobs))
-        return b"".join((header, skeleton, ids, logprobs))
-
-    def digest(self) -> bytes:
-        """Hash the parts (SHA-256): the same wherever the record is kept, in a log or an export."""
-        types = self.token_ids.typecode + self.logprobs.typecode
-        parts = hashlib.sha256(f"{types} {len(self.skeleton)} {len(self.token_ids)} ".encode())
-        for part in (self.skeleton, _little_endian(self.token_ids), _little_endian(self.logprobs)):
-            parts.update(part)
-        return parts.digest()
+        header = _HEADER.pack(ENCODING_VERSION, *types, len(self.skeleton), len(ids), len(logprobs))
+        return b"".join((header, self.skeleton, ids, logprobs))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -151,33 +143,16 @@ class Packed:
             got = data[0] if data else "no byte"
             raise StoreError(f"a stored record must have encoding version {ENCODING_VERSION}, got {got}; upgrade rosellm")
         try:
-            _, id_type, logprob_type, small, *sizes = _HEADER.unpack_from(data)
+            _, id_type, logprob_type, *sizes = _HEADER.unpack_from(data)
             ends = [_HEADER.size, *sizes]
             for i in (1, 2, 3):
                 ends[i] += ends[i - 1]
             if ends[3] != len(data):
                 raise ValueError(f"{ends[3]} bytes announced, {len(data)} found")
             skeleton, ids, logprobs = (data[ends[i] : ends[i + 1]] for i in range(3))
-            return cls(
-                _inflated(skeleton) if small else skeleton,
-                _array(id_type.decode(), "Hiq", ids),
-                _array(logprob_type.decode(), "fd", logprobs),
-            )
-        except (struct.error, ValueError, zlib.error) as error:
+            return cls(skeleton, _array(id_type.decode(), "Hiq", ids), _array(logprob_type.decode(), "fd", logprobs))
+        except (struct.error, ValueError) as error:
             raise StoreError(f"a stored record must be whole, got {len(data)} byte(s) that are none: {error}") from error
-
-
-def _deflated(data: bytes) -> bytes:
-    squeeze = zlib.compressobj(1, zlib.DEFLATED, -12, 5)
-    return squeeze.compress(data) + squeeze.flush()
-
-
-def _inflated(data: bytes) -> bytes:
-    stretch = zlib.decompressobj(-15)
-    found = stretch.decompress(data, _DEFLATED_BELOW)
-    if not stretch.eof or stretch.unused_data:
-        raise ValueError("the skeleton is cut or too long")
-    return found
 
 
 def _little_endian(values: array[Any]) -> bytes:
@@ -215,21 +190,35 @@ def pack_record(trajectory: Trajectory) -> Packed:
     return Packed(pack((trajectory.schema_version, fields, wide)), token_ids, _compact_logprobs(logprobs))
 
 
-def _compact_ids(ids: Sequence[int]) -> tuple[array[int], list[tuple[int, int]]]:
+def _compact_ids(pieces: Pieces) -> tuple[array[int], list[tuple[int, int]]]:
     for typecode in "Hiq":
         with contextlib.suppress(struct.error):
-            return array(typecode, struct.pack(f"{len(ids)}{typecode}", *ids)), []
-    wide = [(i, token) for i, token in enumerate(ids) if token > _WIDEST]
-    return array("q", [-1 if token > _WIDEST else token for token in ids]), wide
+            return _concatenated(pieces, typecode), []
+    wide = [(i, token) for i, token in enumerate(chain.from_iterable(pieces)) if token > _WIDEST]
+    return array("q", [-1 if token > _WIDEST else token for token in chain.from_iterable(pieces)]), wide
 
 
-def _compact_logprobs(logprobs: Sequence[float]) -> array[float]:
-    exact = array("d", struct.pack(f"{len(logprobs)}d", *logprobs))
+def _concatenated(pieces: Pieces, typecode: str) -> array[Any]:
+    if sum(map(len, pieces)) < _FEW:
+        pieces = [[number for piece in pieces for number in piece]]
+    return array(typecode, b"".join([_packer(typecode, len(piece))(*piece) for piece in pieces]))
+
+
+@functools.lru_cache(maxsize=4096)
+def _packer(typecode: str, count: int) -> Callable[..., bytes]:
+    return struct.Struct(f"{count}{typecode}").pack
+
+
+def _compact_logprobs(pieces: Pieces) -> array[float]:
+    exact = _concatenated(pieces, "d")
+    # Equal is bit for bit here: rounding keeps the sign of a zero, and no log-probability is NaN.
+    if len(exact) < _FEW:
+        rounded = array("f", exact)
+        return rounded if rounded.tolist() == exact.tolist() else exact
     np = _numpy()
     wide = np.frombuffer(exact)
     with np.errstate(all="ignore"):
         narrow = wide.astype(np.float32)
-    # Equal is bit for bit here: the cast keeps the sign of a zero, and no log-probability is NaN.
     return array("f", narrow.tobytes()) if (narrow == wide).all() else exact
 
 

@@ -23,6 +23,10 @@ from rosellm.roserlhf.trainer.session import PROCESS
 from rosellm.roserlhf.trainer.summary import versions
 from rosellm.roserlhf.trainer.world import World
 
+_KERNELS = ("MKL_CBWR", "MKL_DEBUG_CPU_TYPE", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
+"""Environment variables by which the libraries below torch choose their kernels."""
+_CPU = ("model name", "cpu family", "model", "stepping")
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -47,6 +51,8 @@ def this_machine(device: torch.device) -> dict[str, str]:
         "processor": _processor(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "threads": str(torch.get_num_threads()),
+        "matmul precision": torch.get_float32_matmul_precision(),
+        "kernel settings": " ".join(f"{name}={os.environ[name]}" for name in _KERNELS if name in os.environ),
         "device": device.type if device.type == "cpu" else torch.cuda.get_device_name(device),
         **versions(),
         "rosellm": __version__,
@@ -92,9 +98,10 @@ def _newest(log: EventLog, step: int) -> Provenance | None:
 
 
 def _processor() -> str:
+    """Name the processor down to its stepping: a cloud's name for it stands for several."""
     cpuinfo = Path("/proc/cpuinfo")
-    if os.access(cpuinfo, os.R_OK):
-        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or "unknown"
+    if not os.access(cpuinfo, os.R_OK):
+        return platform.processor() or "unknown"
+    first = cpuinfo.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
+    found = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
+    return ", ".join(f"{name} {found[name]}" for name in _CPU if name in found) or platform.machine()
