@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 
 from rosellm.roserlhf import train
 from rosellm.roserlhf.audit.inspection.order import inspect_run
-from rosellm.roserlhf.audit.outcome import Outcome
+from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.cli import main
 from rosellm.roserlhf.errors import RunFolderError
 from rosellm.roserlhf.store.events import EventLog

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rosellm.roserlhf.audit.batch import check_batch as check_batch
+    from rosellm.roserlhf.audit.explanation import Explanation as Explanation
+    from rosellm.roserlhf.audit.explanation import explain as explain
     from rosellm.roserlhf.audit.findings import Finding as Finding
     from rosellm.roserlhf.audit.findings import Report as Report
     from rosellm.roserlhf.audit.findings import Severity as Severity
@@ -17,11 +19,13 @@ if TYPE_CHECKING:
     from rosellm.roserlhf.audit.rerun import replay as replay
 
 _OWNERS = {
+    "Explanation": "explanation",
     "Finding": "findings",
     "Replay": "rerun",
     "Report": "findings",
     "Severity": "findings",
     "check_batch": "batch",
+    "explain": "explanation",
     "replay": "rerun",
 }
 """Public names by the module that owns them."""

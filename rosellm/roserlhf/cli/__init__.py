@@ -24,6 +24,8 @@ commands:
   train    train an agent; writes a run folder with checkpoints and a report
   eval     success of a trained run, or of one checkpoint, on held-out tasks
   report   write the report of a run folder again
+  show     list runs, look into one, or read one of its trajectories
+  explain  why the tokens of a trajectory moved, or one of them, in numbers
   replay   compute a training step again from its records and say what differs
   doctor   check a run folder, a model or a batch; say what is wrong and why
 
@@ -37,7 +39,15 @@ examples:
   roserlhf train --recipe grpo --seed 1 --out runs/mine
   roserlhf eval runs/mine --tasks 2048 --samples 8
 """
-COMMANDS = {"train": "train", "eval": "evaluate", "report": "report", "replay": "replay", "doctor": "doctor"}
+COMMANDS = {
+    "train": "train",
+    "eval": "evaluate",
+    "report": "report",
+    "show": "show",
+    "explain": "explain",
+    "replay": "replay",
+    "doctor": "doctor",
+}
 """Every command and the module of this package that runs it."""
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from rosellm.roserlhf.audit.outcome import Outcome, exit_code
+from rosellm.roserlhf.audit.verdict import Outcome, exit_code
 from rosellm.roserlhf.cli.options import Flag, option_help, parse
 from rosellm.roserlhf.cli.verdicts import show_outcome, show_report, show_totals
 from rosellm.roserlhf.config import Config

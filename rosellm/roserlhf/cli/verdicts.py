@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rosellm.roserlhf.audit.findings import Report
-from rosellm.roserlhf.audit.outcome import Outcome
+from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.report.markup import visible
 
 STYLES = {"passed": "green", "failed": "bold red", "warning": "yellow", "info": "cyan", "skipped": "dim", "not built yet": "dim"}

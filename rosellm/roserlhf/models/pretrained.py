@@ -27,6 +27,7 @@ def load_pretrained(folder: Path) -> LlamaForCausalLM:
         raise checks.fail(CheckpointError, "model", "be of type llama", repr(kind))
     if not list(folder.glob("*.safetensors")):
         raise checks.fail(CheckpointError, "model", "keep its weights as safetensors", f"none in {folder}")
+    model: LlamaForCausalLM
     try:
         model, report = LlamaForCausalLM.from_pretrained(
             folder, local_files_only=True, use_safetensors=True, dtype=torch.float32, output_loading_info=True
@@ -37,5 +38,5 @@ def load_pretrained(folder: Path) -> LlamaForCausalLM:
     odd = sorted({*report["missing_keys"], *report["unexpected_keys"], *(name for name, *_ in report["mismatched_keys"])})
     if odd:
         raise checks.fail(CheckpointError, "weights", "be exactly those of config.json", f"differences at {odd[:3]}")
-    found: LlamaForCausalLM = model.eval()
-    return found
+    model.eval()
+    return model

@@ -15,7 +15,7 @@ from torch import Tensor
 from rosellm.roserlhf.audit.examination.plain_logprobs import plain_logits, plain_logprobs
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject, other_policy
 from rosellm.roserlhf.audit.examination.watched import watch
-from rosellm.roserlhf.audit.outcome import Outcome
+from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.batching.rows import Row, row_of
 
 NAME = "ratio one before the first update"

@@ -11,7 +11,7 @@ import torch
 
 from rosellm.roserlhf.advantages import discounted_returns, group_standardized_advantages, leave_one_out_advantages
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
-from rosellm.roserlhf.audit.outcome import Outcome
+from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.batching.credit import group_rows
 from rosellm.roserlhf.trajectory import Trajectory
 

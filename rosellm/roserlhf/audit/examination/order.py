@@ -17,7 +17,7 @@ from rosellm.roserlhf.audit.examination import (
     two_processes,
 )
 from rosellm.roserlhf.audit.examination.subject import Episodes, Player, Subject
-from rosellm.roserlhf.audit.outcome import Outcome
+from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.audit.stages import Stage, in_order
 from rosellm.roserlhf.trainer.threads import single_threaded
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rosellm.roserlhf.audit.examination.subject import Episodes, Player, Subject
 from rosellm.roserlhf.audit.examination.watched import Training
-from rosellm.roserlhf.audit.outcome import Outcome
+from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.trainer.success import succeeded
 

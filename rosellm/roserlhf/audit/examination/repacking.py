@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
 from rosellm.roserlhf.audit.examination.watched import Seen, watch
-from rosellm.roserlhf.audit.outcome import Outcome
+from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.batching.rows import Row, row_of
 from rosellm.roserlhf.losses import step_denominator
 

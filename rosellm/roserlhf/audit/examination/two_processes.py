@@ -20,7 +20,7 @@ from torch import Tensor
 from rosellm.roserlhf.audit.examination import rank
 from rosellm.roserlhf.audit.examination.repacking import off_policy_rows
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
-from rosellm.roserlhf.audit.outcome import Outcome
+from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.batching.tensors import pad
 
 NAME = "one process equals two"

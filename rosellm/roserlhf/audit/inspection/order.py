@@ -9,7 +9,7 @@ from rosellm.roserlhf.audit.inspection import log_checks as log
 from rosellm.roserlhf.audit.inspection import settings_checks as settings
 from rosellm.roserlhf.audit.inspection import weights_checks as files
 from rosellm.roserlhf.audit.inspection.run_files import RunFiles
-from rosellm.roserlhf.audit.outcome import Outcome
+from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.audit.stages import Stage, in_order
 
 CHECKS: tuple[Stage[RunFiles], ...] = (

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from rosellm.roserlhf.audit.inspection.run_files import METRICS, RunFiles
-from rosellm.roserlhf.audit.outcome import Outcome
+from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.config import fields_of
 from rosellm.roserlhf.errors import CheckpointError
 from rosellm.roserlhf.trainer.checkpoint import load_checkpoint
