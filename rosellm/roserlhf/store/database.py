@@ -54,12 +54,17 @@ class Database:
         if path.exists():
             raise StoreError(f"{path} must not exist yet; open it to append to it")
         with clear_errors(path, "created"):
-            lock = writer_lock(path)
+            is_first = not lock_file(path).exists()
             try:
-                return cls(path, _new_file(path, schema), lock)
+                lock = writer_lock(path)
+                try:
+                    return cls(path, _new_file(path, schema), lock)
+                except BaseException:
+                    lock.close()
+                    raise
             except BaseException:
-                lock.close()
-                lock_file(path).unlink(missing_ok=True)
+                if is_first:
+                    lock_file(path).unlink(missing_ok=True)
                 raise
 
     @classmethod
