@@ -93,7 +93,7 @@ def truncation_from_width(batch: Batch, seen: Seen) -> Iterator[Finding]:
     fills = seen.mask.last == (seen.mask.last[trained].max() if trained.any() else -1)
     if not trained.any() or (fills[trained] != seen.truncated[trained]).any() or not seen.truncated.any() or seen.truncated.all():
         return
-    last = batch.input_ids.gather(1, torch.as_tensor(seen.mask.last, device=batch.input_ids.device).long()[:, None])[:, 0]
+    last = batch.input_ids.gather(1, _last(batch, seen))[:, 0]
     stops = torch.isin(last, last.new_tensor(batch.stop_ids)).cpu().numpy() & trained
     wrong = trained & (stops == seen.truncated)
     finished_but_cut = stops & seen.truncated
@@ -109,13 +109,18 @@ def truncation_from_width(batch: Batch, seen: Seen) -> Iterator[Finding]:
     )
 
 
+def _last(batch: Batch, seen: Seen) -> torch.Tensor:
+    """Position `[B, 1]` of the last trained token; of any token in rows without one."""
+    return torch.as_tensor(seen.mask.last, device=batch.mask.device).long().clamp(min=0)[:, None]
+
+
 def truncation_as_terminal(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find truncated rows whose last advantage or return leaves out the value of what would have followed, or the reverse."""
     assert seen.truncated is not None
     assert batch.bootstrap_values is not None
     assert batch.rewards is not None
     assert batch.gamma is not None
-    last = torch.as_tensor(seen.mask.last, device=batch.mask.device).long()[:, None]
+    last = _last(batch, seen)
     reward = batch.rewards.gather(1, last)[:, 0].double().cpu().numpy()
     bootstrap = batch.gamma * batch.bootstrap_values.double().cpu().numpy()
     if batch.returns is not None and batch.returns.ndim == 2:
