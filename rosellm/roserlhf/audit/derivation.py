@@ -57,7 +57,15 @@ def batch_wide(rewards: Array, advantages: Array) -> Fit | None:
     known = np.isfinite(rewards) & np.isfinite(advantages)
     if not known.any():
         return None
+    if are_raw(rewards, advantages):
+        return Fit(1, 1)
     return relative_to(np.zeros(len(rewards), dtype=int), rewards, advantages - advantages[known].mean())
+
+
+def are_raw(rewards: Array, advantages: Array) -> bool:
+    """Whether the advantages are the rewards themselves, wherever both are known."""
+    known = np.isfinite(rewards) & np.isfinite(advantages)
+    return bool(np.allclose(advantages[known], rewards[known], atol=1e-6))
 
 
 def chunks(count: int, size: int) -> Array:

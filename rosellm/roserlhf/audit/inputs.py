@@ -129,8 +129,8 @@ class Batch:
         return frozenset(names | {"versions"} if self.token_versions is not None else names)
 
     def given(self, need: str) -> bool:
-        """Tell whether an argument was given; `a or b` asks for either."""
-        return need in self.present or (" or " in need and not self.present.isdisjoint(need.split(" or ")))
+        """Tell whether an argument was given; `a or b` asks for either, `a with b` for both, and `or` is read first."""
+        return need in self.present or any(self.present.issuperset(way.split(" with ")) for way in need.split(" or "))
 
 
 class Reader:

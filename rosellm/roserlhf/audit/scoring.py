@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from rosellm.roserlhf.audit.check import Check, Seen, rows_where, some
+from rosellm.roserlhf.audit.check import CannotTellError, Check, Seen, rows_where, some
 from rosellm.roserlhf.audit.credit import row_advantages
 from rosellm.roserlhf.audit.derivation import relative_to
 from rosellm.roserlhf.audit.findings import Finding
@@ -23,6 +23,8 @@ def unscored_as_zero(batch: Batch, seen: Seen) -> Iterator[Finding]:
     assert seen.advantage is not None
     unscored = np.isnan(seen.reward) if seen.scored_rows is None else ~seen.scored_rows
     if not unscored.any():
+        if seen.scored_rows is None:
+            raise CannotTellError("needs scored")
         return
     advantages = np.where(seen.mask.trained > 0, seen.advantage.total, 0.0)
     credited = unscored & (np.abs(np.nan_to_num(advantages)) > _TINY)
@@ -128,7 +130,7 @@ def truncation_as_terminal(batch: Batch, seen: Seen) -> Iterator[Finding]:
     elif batch.values is not None and batch.advantages is not None and batch.advantages.ndim == 2:
         given = (batch.advantages + batch.values).gather(1, last)[:, 0].double().cpu().numpy()
     else:
-        return
+        raise CannotTellError("needs returns per token")
     told = (seen.mask.trained > 0) & (np.abs(bootstrap) > 1e-3) & np.isfinite(given) & np.isfinite(bootstrap)
     tolerance = 1e-4 * np.maximum(1, np.abs(reward) + np.abs(bootstrap))
     with_value, without = np.abs(given - reward - bootstrap) <= tolerance, np.abs(given - reward) <= tolerance
@@ -159,12 +161,12 @@ def truncation_as_terminal(batch: Batch, seen: Seen) -> Iterator[Finding]:
 
 
 CHECKS = (
-    Check(("unscored_as_zero",), ("rewards", "advantages", "scored or rewards"), unscored_as_zero),
+    Check(("unscored_as_zero",), ("rewards", "advantages"), unscored_as_zero),
     Check(("ends_contradict",), ("terminated", "truncated"), ends_contradict),
     Check(("truncation_from_width",), ("truncated", "input_ids", "stop_ids"), truncation_from_width),
     Check(
         ("truncation_as_terminal",),
-        ("truncated", "bootstrap_values", "rewards per token", "gamma", "advantages or returns"),
+        ("truncated", "bootstrap_values", "rewards per token", "gamma", "returns or values with advantages per token"),
         truncation_as_terminal,
     ),
 )
