@@ -1,7 +1,7 @@
 """Healthy batches for the audit: sampled from real distributions, laid out in all the ways that trainers lay them out.
 
-One token is sampled from explicit logits per trained position, so temperature, top-p, drift and precision are what they would be in a
-real run, and every fault of `audit_faults` can be planted in the same batch.
+One token is sampled from explicit logits per trained position, so temperature, top-p, drift and precision are what they would be in
+a real run, and every fault of `audit_faults` can be planted in the same batch.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def log_distribution(logits: Tensor, temperature: float = 1.0, top_p: float = 1.
 
 
 def _action_logits(shape: Shape, generator: torch.Generator) -> Tensor:
-    scale = 60.0 if _uniform(generator) < shape.certain else 0.5 + 4.5 * _uniform(generator)
+    scale = 300.0 if _uniform(generator) < shape.certain else 0.5 + 4.5 * _uniform(generator)
     logits = scale * torch.randn(VOCABULARY, generator=generator)
     logits[:FIRST] = -1e4
     return logits

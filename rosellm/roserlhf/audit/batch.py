@@ -13,7 +13,7 @@ from rosellm.roserlhf.audit import credit as credit_checks
 from rosellm.roserlhf.audit import groups, logprobs, masks, normalisation, ratios, sampling, scoring, stops
 from rosellm.roserlhf.audit import roles as role_checks
 from rosellm.roserlhf.audit import values as value_checks
-from rosellm.roserlhf.audit.check import Check
+from rosellm.roserlhf.audit.check import CannotTellError, Check
 from rosellm.roserlhf.audit.findings import Contents, Finding, Report
 from rosellm.roserlhf.audit.inputs import POLICY_ROLES, Batch, Reader
 from rosellm.roserlhf.audit.profile import Profile, measure, read
@@ -259,9 +259,12 @@ def _finish(batch: Batch, profile: Profile[torch.Tensor]) -> Contents:
     for check in CHECKS:
         reason = check.lacks(batch)
         if reason is None:
-            made += check.names
-            found += check.find(batch, seen)
-        else:
+            try:
+                found += check.find(batch, seen)
+                made += check.names
+            except CannotTellError as error:
+                reason = str(error)
+        if reason is not None:
             lacking |= dict.fromkeys(check.names, reason)
     return Contents(tuple(marked(found)), tuple(made), lacking)
 

@@ -31,7 +31,7 @@ class Check:
     names: tuple[str, ...]
     """The `check` of its findings."""
     needs: tuple[str, ...]
-    """Arguments without which it is not made; `a or b` is met by either."""
+    """Arguments without which it is not made; see `Batch.given`."""
     find: Callable[[Batch, Seen], Iterable[Finding]]
     """Yields what it finds, usually nothing."""
 
@@ -39,6 +39,10 @@ class Check:
         """Name the arguments that are missing; None: it can be made."""
         missing = [need for need in self.needs if not batch.given(need)]
         return "needs " + " and ".join(missing) if missing else None
+
+
+class CannotTellError(Exception):
+    """Raised by a check whose arguments are there but say too little; the report lists it as not checked, with this reason."""
 
 
 def rows_where(flags: Array) -> list[int]:

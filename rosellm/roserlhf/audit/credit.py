@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rosellm.roserlhf.audit.check import Check, Seen, places, rows_where, some
-from rosellm.roserlhf.audit.derivation import Fit, batch_wide, chunks, interleaved, relative_to
+from rosellm.roserlhf.audit.check import CannotTellError, Check, Seen, places, rows_where, some
+from rosellm.roserlhf.audit.derivation import Fit, are_raw, batch_wide, chunks, interleaved, relative_to
 from rosellm.roserlhf.audit.findings import Finding
 from rosellm.roserlhf.audit.groups import members, scored_rewards, uniform_groups
 from rosellm.roserlhf.audit.inputs import Batch
@@ -71,7 +71,9 @@ def advantage_varies(batch: Batch, seen: Seen) -> Iterator[Finding]:
 def advantage_derivation(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find out what the advantages are relative to, and speak up if it is not the declared groups."""
     advantages = row_advantages(seen)
-    if advantages is None or not (np.abs(np.nan_to_num(advantages)) > _TINY).any():
+    if advantages is None:
+        raise CannotTellError("needs one advantage per row")
+    if not (np.abs(np.nan_to_num(advantages)) > _TINY).any():
         return
     who = members(seen)
     reward, advantage = who.reward, advantages[who.rows]
@@ -92,7 +94,7 @@ def advantage_derivation(batch: Batch, seen: Seen) -> Iterator[Finding]:
     if whole is not None:
         if whole.sign < 0:
             yield _negated(batch, seen, whole)
-        elif np.allclose(advantages, rows, atol=_TINY, equal_nan=True):
+        elif are_raw(rows, advantages):
             yield _raw(batch, seen)
         return
     size = int(np.bincount(np.bincount(who.group)).argmax())
@@ -172,7 +174,7 @@ def advantage_in_uniform_group(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find advantages in groups whose rewards are all equal, or that have one member."""
     advantages = row_advantages(seen)
     if advantages is None or batch.values is not None:
-        return
+        raise CannotTellError("needs one advantage per row, made without a critic")
     who = members(seen)
     assert who.reward is not None
     assert seen.reward is not None

@@ -33,21 +33,23 @@ def relative_to(parts: Array, rewards: Array, advantages: Array) -> Fit | None:
     have is judged by `advantage_in_uniform_group`.
     """
     known = np.isfinite(rewards) & np.isfinite(advantages)
-    signs: set[int] = set()
-    informative = 0
-    for part in np.unique(parts[known]):
-        chosen = known & (parts == part)
-        reward, advantage = rewards[chosen], advantages[chosen]
-        if reward.max() == reward.min():
-            continue
-        centred = reward - reward.mean()
-        scale = float(centred @ advantage / (centred @ centred))
-        largest = float(np.abs(advantage).max())
-        if largest == 0 or np.abs(advantage - scale * centred).max() > _TOLERANCE * largest:
-            return None
-        signs.add(1 if scale > 0 else -1)
-        informative += 1
-    return Fit(informative, signs.pop()) if len(signs) == 1 else None
+    part, rewards, advantages = np.unique(parts[known], return_inverse=True)[1], rewards[known], advantages[known]
+    centred = rewards - (np.bincount(part, rewards) / np.bincount(part))[part]
+    size = np.bincount(part, centred**2)
+    spread = np.bincount(part, rewards**2)
+    tells = size > 1e-12 * spread  # the mean of equal rewards may be off by a rounding residue
+    if not tells.any():
+        return None
+    scale = np.bincount(part, centred * advantages)[tells] / size[tells]
+    largest = np.zeros(len(size))
+    np.maximum.at(largest, part, np.abs(advantages))
+    inside = tells[part]
+    scales = np.zeros(len(size))
+    scales[tells] = scale
+    misfit = np.abs(advantages - scales[part] * centred)[inside] > _TOLERANCE * largest[part][inside]
+    if misfit.any() or (scale == 0).any() or not ((scale > 0).all() or (scale < 0).all()):
+        return None
+    return Fit(int(tells.sum()), 1 if scale[0] > 0 else -1)
 
 
 def batch_wide(rewards: Array, advantages: Array) -> Fit | None:
@@ -55,7 +57,15 @@ def batch_wide(rewards: Array, advantages: Array) -> Fit | None:
     known = np.isfinite(rewards) & np.isfinite(advantages)
     if not known.any():
         return None
+    if are_raw(rewards, advantages):
+        return Fit(1, 1)
     return relative_to(np.zeros(len(rewards), dtype=int), rewards, advantages - advantages[known].mean())
+
+
+def are_raw(rewards: Array, advantages: Array) -> bool:
+    """Whether the advantages are the rewards themselves, wherever both are known."""
+    known = np.isfinite(rewards) & np.isfinite(advantages)
+    return bool(np.allclose(advantages[known], rewards[known], atol=1e-6))
 
 
 def chunks(count: int, size: int) -> Array:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rosellm.roserlhf.audit.check import Check, Seen, some
+from rosellm.roserlhf.audit.check import CannotTellError, Check, Seen, some
 from rosellm.roserlhf.audit.findings import Finding, Severity
 from rosellm.roserlhf.audit.inputs import Batch
 from rosellm.roserlhf.audit.profile import Array
@@ -132,8 +132,10 @@ def groups_mixed(batch: Batch, seen: Seen) -> Iterator[Finding]:
     assert seen.group is not None
     assert seen.prompt is not None
     who = members(seen)
-    if batch.prompt_ids is None and (batch.reasoning_excluded or (seen.mask.first[who.rows] == 0).any()):
-        return  # completions alone, or sampled tokens before the first trained one: there is no prompt to compare
+    if batch.prompt_ids is None and batch.reasoning_excluded:
+        raise CannotTellError("needs prompt_ids, because sampled tokens stand before the first trained one")
+    if batch.prompt_ids is None and (seen.mask.first[who.rows] == 0).any():
+        raise CannotTellError("needs prompt_ids, because input_ids are completions alone")
     prompt, group = np.unique(seen.prompt[who.rows], return_inverse=True)[1], who.group
     pairs = np.unique(np.stack([prompt, group]), axis=1)
     if pairs.shape[1] == len(np.unique(group)) == len(np.unique(prompt)):

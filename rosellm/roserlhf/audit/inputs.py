@@ -109,24 +109,28 @@ class Batch:
         ends[:, :-1] &= ~self.mask[:, 1:]
         return ends
 
+    def role_name(self, code: int) -> str:
+        """Name a role."""
+        return self.role_names[code] if 0 <= code < len(self.role_names) else f"role {code}"
+
     def keep(self, values: Tensor) -> Tensor:
         """Return the selected values and exact zeros elsewhere: selected by bits, far faster than `masked_fill` on a CPU."""
         if values.dtype == torch.float64:
             return (values.view(torch.int64) & self.lanes.long()).view(torch.float64)
         return (values.view(torch.int32) & self.lanes).view(torch.float32)
 
-    def given(self, need: str) -> bool:
-        """Tell whether an argument was given; `a or b` asks for either."""
-        return any(self._given(name) for name in need.split(" or "))
+    @cached_property
+    def present(self) -> frozenset[str]:
+        """Names of the arguments that were given, and of the two that come in two shapes."""
+        names = {name for name, value in vars(self).items() if value is not None}
+        for name, value in (("advantages", self.advantages), ("rewards", self.rewards)):
+            if value is not None and value.ndim == 2:
+                names.add(f"{name} per token")
+        return frozenset(names | {"versions"} if self.token_versions is not None else names)
 
-    def _given(self, name: str) -> bool:
-        if name == "versions":
-            return self.versions is not None or self.token_versions is not None
-        if name in ("advantages per token", "rewards per token", "advantages per row", "rewards per row"):
-            kind, _, unit = name.partition(" per ")
-            tensor: Tensor | None = getattr(self, kind)
-            return tensor is not None and tensor.ndim == (2 if unit == "token" else 1)
-        return getattr(self, name) is not None
+    def given(self, need: str) -> bool:
+        """Tell whether an argument was given; `a or b` asks for either, `a with b` for both, and `or` is read first."""
+        return need in self.present or any(self.present.issuperset(way.split(" with ")) for way in need.split(" or "))
 
 
 class Reader:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from torch import Tensor
 
 from rosellm.roserlhf.audit.check import Check, Seen, places, rows_where, some
 from rosellm.roserlhf.audit.findings import Finding
 from rosellm.roserlhf.audit.inputs import Batch
-from rosellm.roserlhf.audit.profile import Array, OverlapColumns
+from rosellm.roserlhf.audit.profile import Array, OverlapColumns, below_zero, count, is_one_of
 
 _REPAIRED = 0.1
 """A move repairs a row if at most this share of its misplaced tokens remains."""
@@ -98,42 +99,46 @@ def _may_be_empty(batch: Batch, seen: Seen) -> Array:
 
 def mask_shifted(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find a mask that is right when it is moved by one position."""
-    sources = (("roles", seen.roles), ("recorded log-probabilities", seen.scored))
-    for source, overlap in sources:
-        if overlap is None or (source != "roles" and not _tells(batch, seen, overlap)):
-            continue
-        for direction in ("right", "left"):
-            wrong, repaired = _by_roles(overlap, direction) if source == "roles" else _by_records(batch, seen, overlap, direction)
+    for source, wanted, overlap in _sources(batch, seen):
+        for direction, moved in (("right", _moved(batch.mask, wanted, -1)), ("left", _moved(batch.mask, wanted, 1))):
+            by = _by_roles if source == "roles" else _by_records
+            wrong, repaired = by(overlap, moved, (seen.mask.last == batch.width - 1) & (direction == "right"))
             enough = max(0.7 * (wrong > 0).sum(), 0.25 * (seen.mask.runs > 0).sum(), 1)
             if repaired.sum() >= enough:
                 yield _shift(batch, seen, direction, source, repaired)
                 return
 
 
-def _tells(batch: Batch, seen: Seen, overlap: OverlapColumns[Array]) -> bool:
-    """Whether log-probabilities were recorded for sampled tokens only, and all of those are meant to be trained."""
+def _sources(batch: Batch, seen: Seen) -> Iterator[tuple[str, Tensor, OverlapColumns[Array]]]:
+    """Where the mask should be, as far as anything contradicts it."""
+    if batch.roles is not None and seen.roles is not None and seen.roles.outside.any():
+        yield "roles", is_one_of(batch.roles, batch.policy_codes), seen.roles
+    if batch.old_logprobs is None or seen.scored is None or batch.reasoning_excluded:
+        return
     untrained = batch.rows * batch.width - int(seen.mask.trained.sum())
-    return not batch.reasoning_excluded and overlap.missed.sum() <= 0.5 * untrained
+    if 0 < seen.scored.missed.sum() <= 0.5 * untrained and seen.scored.outside.any():  # recorded for sampled tokens only
+        yield "recorded log-probabilities", below_zero(batch.old_logprobs), seen.scored
 
 
-def _by_roles(overlap: OverlapColumns[Array], direction: str) -> tuple[Array, Array]:
+def _moved(mask: Tensor, wanted: Tensor, by: int) -> OverlapColumns[Array]:
+    """The overlap, had the mask stood one position further left (-1) or right (1); what falls off the row stays counted."""
+    here = count(mask[:, 1:] & wanted[:, :-1]) if by < 0 else count(mask[:, :-1] & wanted[:, 1:])
+    return OverlapColumns((count(mask) - here).cpu().numpy(), (count(wanted) - here).cpu().numpy())
+
+
+def _by_roles(overlap: OverlapColumns[Array], moved: OverlapColumns[Array], _: Array) -> tuple[Array, Array]:
     """Rows that train foreign tokens, and those among them that would not if the mask were moved back."""
-    wrong, rest = overlap.outside, overlap.outside_left if direction == "right" else overlap.outside_right
-    return wrong, (wrong > 0) & (rest <= _REPAIRED * wrong)
+    return overlap.outside, (overlap.outside > 0) & (moved.outside <= _REPAIRED * overlap.outside)
 
 
-def _by_records(batch: Batch, seen: Seen, overlap: OverlapColumns[Array], direction: str) -> tuple[Array, Array]:
+def _by_records(overlap: OverlapColumns[Array], moved: OverlapColumns[Array], cut: Array) -> tuple[Array, Array]:
     """Rows that miss a sampled token, and those among them that would not if the mask were moved back.
 
-    Such a mask must also cover something that was not sampled, or else it only leaves a token out; at the right edge of the row
-    that surplus token may have fallen off, and then moving back lacks one.
+    Such a mask must also cover something that was not sampled, or else it only leaves a token out; in rows that are `cut` by the
+    right edge that surplus token may have fallen off, and then moving back lacks one.
     """
-    wrong, right = overlap.missed, direction == "right"
-    rest = overlap.missed_left if right else overlap.missed_right
-    surplus = overlap.outside_left if right else overlap.outside_right
-    cut = (seen.mask.last == batch.width - 1) & right
-    wrong = np.where(cut & (overlap.outside == 0), 0, wrong)  # cannot be told from a first token that is left out on purpose
-    return wrong, (wrong > 0) & (rest - cut <= _REPAIRED * wrong) & (surplus < overlap.outside)
+    wrong = np.where(cut & (overlap.outside == 0), 0, overlap.missed)  # else a first token may be left out on purpose
+    return wrong, (wrong > 0) & (moved.missed - cut <= _REPAIRED * wrong) & (moved.outside < overlap.outside)
 
 
 def _shift(batch: Batch, seen: Seen, direction: str, source: str, repaired: Array) -> Finding:
@@ -155,8 +160,8 @@ def untrained_samples(batch: Batch, seen: Seen) -> Iterator[Finding]:
     assert overlap is not None
     untrained = batch.rows * batch.width - int(seen.mask.trained.sum())
     missed = int(overlap.missed.sum())
-    if missed == 0 or missed > 0.2 * untrained or overlap.missed_left.sum() == 0 or overlap.missed_right.sum() == 0:
-        return  # log-probabilities for the whole row say nothing about what was sampled; a shift is the business of mask_shifted
+    if missed == 0 or missed > 0.2 * untrained:
+        return  # log-probabilities for the whole row say nothing about what was sampled
     yield Finding(
         "untrained_samples",
         "info",

@@ -21,8 +21,7 @@ Array: TypeAlias = NDArray[Any]
 Column = TypeVar("Column")
 """Tensor `[B]` on the device, array `[B]` on the host."""
 
-_FAR = 0x3FFFFFFF
-_PROMPT_TOKENS = 256
+_PROMPT_TOKENS = 128
 """How many tokens before the first trained one stand for the prompt; what agrees in them is compared in full."""
 
 
@@ -33,9 +32,9 @@ class MaskColumns(Generic[Column]):
     trained: Column
     """Tokens in the mask."""
     first: Column
-    """Position of the first; a large number if there is none."""
+    """Position of the first; T if there is none."""
     last: Column
-    """Position of the last; 0 if there is none."""
+    """Position of the last; -1 if there is none."""
     runs: Column
     """Stretches of consecutive trained tokens."""
     not_binary: Column | None
@@ -53,12 +52,6 @@ class OverlapColumns(Generic[Column]):
     """Trained tokens that are not in those places."""
     missed: Column
     """Those places that are not trained."""
-    outside_left: Column
-    """`outside`, had the mask stood one position further left."""
-    missed_left: Column
-    outside_right: Column
-    """`outside`, had the mask stood one position further right."""
-    missed_right: Column
 
 
 @dataclass(frozen=True)
@@ -130,13 +123,13 @@ class Profile(Generic[Column]):
 def measure(batch: Batch) -> Profile[Tensor]:
     """Take every cheap measurement for which the arguments are there; never waits for the device."""
     mask = measure_mask(batch)
-    by_role = None if batch.roles is None else _is_one_of(batch.roles, batch.policy_codes)
+    by_role = None if batch.roles is None else is_one_of(batch.roles, batch.policy_codes)
     old = None if batch.old_logprobs is None else batch.keep(batch.old_logprobs)
     current = None if batch.current_logprobs is None else batch.keep(batch.current_logprobs)
     return Profile(
         mask=mask,
         roles=None if by_role is None else measure_overlap(batch.mask, by_role, mask.trained),
-        scored=None if batch.old_logprobs is None else measure_overlap(batch.mask, batch.old_logprobs < 0, mask.trained),
+        scored=None if batch.old_logprobs is None else measure_overlap(batch.mask, below_zero(batch.old_logprobs), mask.trained),
         old=None if old is None else measure_logprobs(old),
         current=None if current is None else measure_logprobs(current),
         ratio=None if old is None or current is None else measure_ratio(old, current),
@@ -160,12 +153,12 @@ def measure(batch: Batch) -> Profile[Tensor]:
 def measure_mask(batch: Batch) -> MaskColumns[Tensor]:
     """Count and locate the trained tokens."""
     mask, lanes = batch.mask, batch.lanes
-    position = torch.arange(batch.width, dtype=torch.int32, device=mask.device)
+    ahead = torch.arange(1, batch.width + 1, dtype=torch.int32, device=mask.device)
     raw, valid = batch.raw_mask, batch.valid_mask
     return MaskColumns(
         trained=count(mask),
-        first=(position | (~lanes & _FAR)).amin(1),
-        last=(position & lanes).amax(1),
+        first=batch.width - (ahead.flip(0) & lanes).amax(1),
+        last=(ahead & lanes).amax(1) - 1,
         runs=count(batch.ends),
         not_binary=None if raw is None else count((raw != 0) & (raw != 1)),
         padding=None if valid is None else count(mask & ~valid),
@@ -174,12 +167,9 @@ def measure_mask(batch: Batch) -> MaskColumns[Tensor]:
 
 
 def measure_overlap(mask: Tensor, places: Tensor, trained: Tensor) -> OverlapColumns[Tensor]:
-    """Hold the mask, as it is and moved by one, against the places where it should be."""
+    """Hold the mask against the places where it should be."""
     here = count(mask & places)
-    left = count(mask[:, 1:] & places[:, :-1])
-    right = count(mask[:, :-1] & places[:, 1:])
-    there = count(places)
-    return OverlapColumns(trained - here, there - here, trained - left, there - left, trained - right, there - right)
+    return OverlapColumns(trained - here, count(places) - here)
 
 
 def measure_logprobs(kept: Tensor) -> LogprobColumns[Tensor]:
@@ -199,7 +189,7 @@ def measure_stops(batch: Batch) -> StopColumns[Tensor] | None:
     """Look for stop tokens at the last, the next and the last but one position of each run."""
     if batch.input_ids is None or not batch.stop_ids:
         return None
-    stop = _is_one_of(batch.input_ids, batch.stop_ids)
+    stop = is_one_of(batch.input_ids, batch.stop_ids)
     inside = batch.ends & stop
     others = batch.ends ^ inside
     return StopColumns(
@@ -247,7 +237,12 @@ def count(flags: Tensor) -> Tensor:
     return flags.view(torch.uint8).sum(1, dtype=torch.int32)
 
 
-def _is_one_of(codes: Tensor, wanted: tuple[int, ...]) -> Tensor:
+def below_zero(values: Tensor) -> Tensor:
+    """`values < 0`, in the way that is vectorised on a CPU; NaN is not below 0."""
+    return values.clone().lt_(0).to(torch.bool)
+
+
+def is_one_of(codes: Tensor, wanted: tuple[int, ...]) -> Tensor:
     """`isin` for a handful of values, without its sort."""
     found = codes == wanted[0] if wanted else torch.zeros_like(codes, dtype=torch.bool)
     for code in wanted[1:]:

@@ -16,11 +16,9 @@ def foreign_tokens_trained(batch: Batch, seen: Seen) -> Iterator[Finding]:
     assert batch.roles is not None
     if not seen.roles.outside.any():
         return
-    codes = batch.roles[batch.mask].unique(return_counts=True)
-    by_role = {
-        batch.role_names[c] if 0 <= c < len(batch.role_names) else f"role {c}": n for c, n in zip(*map(_list, codes), strict=True)
-    }
-    policy = {batch.role_names[code] for code in batch.policy_codes}
+    codes, counts = batch.roles[batch.mask].unique(return_counts=True)
+    by_role = {batch.role_name(code): n for code, n in zip(codes.tolist(), counts.tolist(), strict=True)}
+    policy = {batch.role_name(code) for code in batch.policy_codes}
     foreign = {role: n for role, n in by_role.items() if role not in policy}
     wrong = batch.mask.clone()
     for code in batch.policy_codes:
@@ -34,10 +32,6 @@ def foreign_tokens_trained(batch: Batch, seen: Seen) -> Iterator[Finding]:
         "the mask was rebuilt from lengths (everything after the prompt), so tool results and user turns inside are trained",
         "carry the mask from where the tokens were made: true for sampled tokens only",
     )
-
-
-def _list(values: object) -> list[int]:
-    return [int(value) for value in values.tolist()]  # type: ignore[attr-defined]
 
 
 def scaffold_trained(batch: Batch, seen: Seen) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from rosellm.roserlhf.audit.check import Check, Seen, places, some
+from rosellm.roserlhf.audit.check import CannotTellError, Check, Seen, places, some
 from rosellm.roserlhf.audit.findings import Finding, Severity
 from rosellm.roserlhf.audit.inputs import Batch
 from rosellm.roserlhf.audit.profile import Array
@@ -23,6 +23,7 @@ from rosellm.roserlhf.audit.ratios import stale_rows
 
 _FEWEST, _MOST = 48, 1024
 """Tokens below which nothing is concluded, and above which no more are looked at."""
+_TOO_FEW = f"needs {_FEWEST} trained tokens"
 _AT_REST = 0.01
 """Root mean square of the log-ratio below which there is nothing to explain."""
 _FIT, _SLOPE = 0.5, 0.08
@@ -51,7 +52,9 @@ def pairs_of(batch: Batch, seen: Seen) -> Pairs | None:
     assert batch.current_logprobs is not None
     finite = np.isfinite(seen.ratio.squares)
     tokens, squares = seen.mask.trained[finite].sum(), seen.ratio.squares[finite].sum()
-    if tokens < _FEWEST or squares <= tokens * _AT_REST**2:
+    if tokens < _FEWEST:
+        raise CannotTellError(_TOO_FEW)
+    if squares <= tokens * _AT_REST**2:
         return None
     rows = int(np.searchsorted(seen.mask.trained.cumsum(), _MOST)) + 1
     mask = batch.mask[:rows]
@@ -157,15 +160,18 @@ def history_retokenised(batch: Batch, seen: Seen) -> Iterator[Finding]:
     if batch.sampled_ids is not None and batch.input_ids is not None:
         yield from _compare_sampled(batch)
         return
-    if seen.ratio is None or batch.old_logprobs is None or batch.current_logprobs is None:
-        return
+    assert seen.ratio is not None
+    assert batch.old_logprobs is not None
+    assert batch.current_logprobs is not None
+    if seen.mask.trained.sum() < _FEWEST:
+        raise CannotTellError(_TOO_FEW)
     size = np.maximum(seen.ratio.highest, -seen.ratio.lowest)
     if not (size > _OUTLIER).any():
         return
     difference = (batch.current_logprobs - batch.old_logprobs).abs()
     outliers = batch.mask & (difference > _OUTLIER) & (batch.old_logprobs != 0) & difference.isfinite()
     total, trained = int(outliers.sum()), int(seen.mask.trained.sum())
-    if total < 3 or total > 0.25 * trained or trained < _FEWEST:
+    if total < 3 or total > 0.25 * trained:
         return
     open_ = batch.mask & ~outliers & ((batch.old_logprobs < _OPEN) | (batch.current_logprobs < _OPEN))
     if int(open_.sum()) < max(total, _FEWEST // 4):  # tokens that were certain could not have moved
@@ -218,5 +224,5 @@ def _first_difference(ours: tuple[int, ...], theirs: tuple[int, ...]) -> int:
 
 CHECKS = (
     Check(("temperature_mismatch", "top_p_mismatch"), ("old_logprobs", "current_logprobs"), sampling_mismatch),
-    Check(("history_retokenised",), ("sampled_ids or old_logprobs", "input_ids or current_logprobs"), history_retokenised),
+    Check(("history_retokenised",), ("sampled_ids with input_ids or old_logprobs with current_logprobs",), history_retokenised),
 )

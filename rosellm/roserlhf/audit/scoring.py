@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from rosellm.roserlhf.audit.check import Check, Seen, rows_where, some
+from rosellm.roserlhf.audit.check import CannotTellError, Check, Seen, rows_where, some
 from rosellm.roserlhf.audit.credit import row_advantages
 from rosellm.roserlhf.audit.derivation import relative_to
 from rosellm.roserlhf.audit.findings import Finding
@@ -23,6 +23,8 @@ def unscored_as_zero(batch: Batch, seen: Seen) -> Iterator[Finding]:
     assert seen.advantage is not None
     unscored = np.isnan(seen.reward) if seen.scored_rows is None else ~seen.scored_rows
     if not unscored.any():
+        if seen.scored_rows is None:
+            raise CannotTellError("needs scored")
         return
     advantages = np.where(seen.mask.trained > 0, seen.advantage.total, 0.0)
     credited = unscored & (np.abs(np.nan_to_num(advantages)) > _TINY)
@@ -93,7 +95,7 @@ def truncation_from_width(batch: Batch, seen: Seen) -> Iterator[Finding]:
     fills = seen.mask.last == (seen.mask.last[trained].max() if trained.any() else -1)
     if not trained.any() or (fills[trained] != seen.truncated[trained]).any() or not seen.truncated.any() or seen.truncated.all():
         return
-    last = batch.input_ids.gather(1, torch.as_tensor(seen.mask.last, device=batch.input_ids.device).long()[:, None])[:, 0]
+    last = batch.input_ids.gather(1, _last(batch, seen))[:, 0]
     stops = torch.isin(last, last.new_tensor(batch.stop_ids)).cpu().numpy() & trained
     wrong = trained & (stops == seen.truncated)
     finished_but_cut = stops & seen.truncated
@@ -109,13 +111,18 @@ def truncation_from_width(batch: Batch, seen: Seen) -> Iterator[Finding]:
     )
 
 
+def _last(batch: Batch, seen: Seen) -> torch.Tensor:
+    """Position `[B, 1]` of the last trained token; of any token in rows without one."""
+    return torch.as_tensor(seen.mask.last, device=batch.mask.device).long().clamp(min=0)[:, None]
+
+
 def truncation_as_terminal(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find truncated rows whose last advantage or return leaves out the value of what would have followed, or the reverse."""
     assert seen.truncated is not None
     assert batch.bootstrap_values is not None
     assert batch.rewards is not None
     assert batch.gamma is not None
-    last = torch.as_tensor(seen.mask.last, device=batch.mask.device).long()[:, None]
+    last = _last(batch, seen)
     reward = batch.rewards.gather(1, last)[:, 0].double().cpu().numpy()
     bootstrap = batch.gamma * batch.bootstrap_values.double().cpu().numpy()
     if batch.returns is not None and batch.returns.ndim == 2:
@@ -123,7 +130,7 @@ def truncation_as_terminal(batch: Batch, seen: Seen) -> Iterator[Finding]:
     elif batch.values is not None and batch.advantages is not None and batch.advantages.ndim == 2:
         given = (batch.advantages + batch.values).gather(1, last)[:, 0].double().cpu().numpy()
     else:
-        return
+        raise CannotTellError("needs returns per token")
     told = (seen.mask.trained > 0) & (np.abs(bootstrap) > 1e-3) & np.isfinite(given) & np.isfinite(bootstrap)
     tolerance = 1e-4 * np.maximum(1, np.abs(reward) + np.abs(bootstrap))
     with_value, without = np.abs(given - reward - bootstrap) <= tolerance, np.abs(given - reward) <= tolerance
@@ -154,12 +161,12 @@ def truncation_as_terminal(batch: Batch, seen: Seen) -> Iterator[Finding]:
 
 
 CHECKS = (
-    Check(("unscored_as_zero",), ("rewards", "advantages", "scored or rewards"), unscored_as_zero),
+    Check(("unscored_as_zero",), ("rewards", "advantages"), unscored_as_zero),
     Check(("ends_contradict",), ("terminated", "truncated"), ends_contradict),
     Check(("truncation_from_width",), ("truncated", "input_ids", "stop_ids"), truncation_from_width),
     Check(
         ("truncation_as_terminal",),
-        ("truncated", "bootstrap_values", "rewards per token", "gamma", "advantages or returns"),
+        ("truncated", "bootstrap_values", "rewards per token", "gamma", "returns or values with advantages per token"),
         truncation_as_terminal,
     ),
 )

@@ -111,6 +111,6 @@ def trained_after_stop(batch: Batch, seen: Seen) -> Iterator[Finding]:
 
 
 CHECKS = (
-    Check(("stop_tokens_dropped",), ("input_ids or old_logprobs", "stop_ids or old_logprobs"), stop_tokens_dropped),
+    Check(("stop_tokens_dropped",), ("input_ids with stop_ids or old_logprobs",), stop_tokens_dropped),
     Check(("trained_after_stop",), ("input_ids", "stop_ids"), trained_after_stop),
 )

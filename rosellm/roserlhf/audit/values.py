@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from rosellm.roserlhf.audit.check import Check, Seen
+from rosellm.roserlhf.audit.check import CannotTellError, Check, Seen
 from rosellm.roserlhf.audit.findings import Finding
 from rosellm.roserlhf.audit.inputs import Batch
 
@@ -23,8 +23,10 @@ _FEWEST = 8
 def critic_shifted(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find values that fit advantages or returns when they are moved by one position."""
     assert batch.values is not None
-    fits = _by_advantages(batch) if _has_recursion(batch) else _by_returns(batch) if batch.returns is not None else None
-    if fits is None or fits[0] > _OFF:
+    fits = _by_advantages(batch) if batch.given(_RECURSION) else _by_returns(batch)
+    if fits is None:
+        raise CannotTellError(f"needs {_FEWEST} actions of several tokens, and returns per token")
+    if fits[0] > _OFF:
         return
     move = 1 if fits[1] > fits[-1] else -1
     if fits[move] < _EXACT:
@@ -37,11 +39,6 @@ def critic_shifted(batch: Batch, seen: Seen) -> Iterator[Finding]:
         "one of values and returns was sliced for next-token prediction and the other was not",
         "value t is of the state before token t was sampled: slice values like logits, [:, :-1] against ids [:, 1:]",
     )
-
-
-def _has_recursion(batch: Batch) -> bool:
-    per_token = batch.given("advantages per token") and batch.given("rewards per token")
-    return per_token and batch.gamma is not None and batch.gae_lambda is not None
 
 
 def _by_advantages(batch: Batch) -> dict[int, float] | None:
@@ -94,4 +91,6 @@ def _correlation(a: Tensor, b: Tensor) -> float:
     return float(torch.corrcoef(torch.stack([a, b]))[0, 1])
 
 
-CHECKS = (Check(("critic_shifted",), ("values", "returns or advantages per token"), critic_shifted),)
+_RECURSION = "advantages per token with rewards per token with gamma with gae_lambda"
+
+CHECKS = (Check(("critic_shifted",), ("values", f"returns or {_RECURSION}"), critic_shifted),)
