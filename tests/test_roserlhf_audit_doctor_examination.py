@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.examination import order
 from rosellm.roserlhf.audit.examination.overfitting import Bounds
 from rosellm.roserlhf.audit.examination.subject import Subject
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.batching import credit as batching_credit
 from rosellm.roserlhf.batching.credit import total_reward
 from rosellm.roserlhf.batching.rows import Row, row_of

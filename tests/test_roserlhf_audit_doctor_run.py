@@ -18,8 +18,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from rosellm.roserlhf import train
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.inspection.order import inspect_run
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.cli import main
 from rosellm.roserlhf.errors import RunFolderError
 from rosellm.roserlhf.store.events import EventLog
@@ -436,8 +436,8 @@ def test_leftovers_and_an_unfinished_run_are_no_failure(run: Path) -> None:
 def test_no_run_folder_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RunFolderError, match="run must be a folder with"):
         list(inspect_run(tmp_path))
-    assert main(["doctor", str(tmp_path / "nowhere")]) == 1
-    assert "run must be a folder" in capsys.readouterr().err
+    assert main(["doctor", str(tmp_path / "nowhere")]) == 2
+    assert "RUN must be a run folder" in capsys.readouterr().err
 
 
 def test_an_attempt_to_write_into_the_terminal_is_shown(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -472,9 +472,11 @@ def test_a_log_that_is_written_meanwhile_can_be_inspected(run: Path) -> None:
         ([], "arguments must be RUN"),
         (["run", "other"], "arguments must be RUN"),
         (["run", "--env", "shop"], "--env must come with --model, got RUN"),
+        (["--model", "nowhere"], "--model must be a run folder, one of its checkpoints/<step> or a folder with config.json"),
         (["--model", "run", "--html", "page.html"], "--html must come with --batch, got --model"),
         (["--model", "run", "--repair"], "--repair must come with RUN, got --model"),
         (["--model", "run", "--batch", "file.npz"], "got --model and --batch"),
+        (["run"], "RUN must be a run folder"),
         (["run", "--json", "nowhere/found.json"], "--json must name a file in a folder that exists"),
         (["--modle", "run"], "did you mean --model?"),
     ],

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from rosellm.roserlhf.audit.verdict import Outcome
+from rosellm.roserlhf.audit.diagnosis import Outcome
 
 _S = TypeVar("_S")
 

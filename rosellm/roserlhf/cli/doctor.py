@@ -8,14 +8,14 @@ from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
-from rosellm.roserlhf.audit.verdict import Outcome, exit_code
+from rosellm.roserlhf.audit.diagnosis import Outcome, exit_code
 from rosellm.roserlhf.cli.options import Flag, option_help, parse
+from rosellm.roserlhf.cli.run_argument import run_folder
+from rosellm.roserlhf.cli.safe_text import console, safe
 from rosellm.roserlhf.cli.verdicts import show_outcome, show_report, show_totals
 from rosellm.roserlhf.config import Config
-from rosellm.roserlhf.errors import ConfigError
-from rosellm.roserlhf.report.markup import visible
+from rosellm.roserlhf.errors import ConfigError, RunFolderError
 
 USAGE = """\
 usage: roserlhf doctor RUN [--repair] [--json FILE]
@@ -49,14 +49,14 @@ def run(argv: Sequence[str]) -> int:
         print(f"{USAGE}\n{option_help(Config, FLAGS)}", end="")
         return 0
     _require_fitting(parsed.flags, verb)
-    console = Console(highlight=False)
+    screen = console()
     if verb == "--batch":
-        return _batch(console, Path(parsed.flags["batch"]), parsed.flags)
+        return _batch(screen, Path(parsed.flags["batch"]), parsed.flags)
     if verb == "--model":
-        outcomes = _model(console, Path(parsed.flags["model"]), parsed.flags.get("env"))
+        outcomes = _model(screen, Path(parsed.flags["model"]), parsed.flags.get("env"))
     else:
-        outcomes = _run(console, Path(parsed.operands[0]), repair="repair" in parsed.flags)
-    show_totals(console, outcomes)
+        outcomes = _run(screen, run_folder(parsed.operands[0]), repair="repair" in parsed.flags)
+    show_totals(screen, outcomes)
     _write(parsed.flags.get("json"), json.dumps({"outcomes": [outcome.to_dict() for outcome in outcomes]}, indent=1) + "\n")
     return exit_code(outcomes)
 
@@ -77,64 +77,67 @@ def _write(path: str | None, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
 
 
-def _say(console: Console, text: str) -> None:
-    console.print(Text(visible(text)), soft_wrap=True)
+def _say(screen: Console, text: str) -> None:
+    screen.print(safe(text), soft_wrap=True)
 
 
-def _model(console: Console, folder: Path, environment: str | None) -> list[Outcome]:
+def _model(screen: Console, folder: Path, environment: str | None) -> list[Outcome]:
     """Run the nine steps, each printed as soon as it is known."""
-    with console.status("loading") as line:
+    with screen.status("loading") as line:
         from rosellm.roserlhf.audit.examination.loading import load_subject  # loads torch
         from rosellm.roserlhf.audit.examination.order import examine
 
-        subject = load_subject(folder, environment, lambda why: _say(console, why))
+        try:
+            subject = load_subject(folder, environment, lambda why: _say(screen, why))
+        except RunFolderError as error:
+            raise ConfigError(f"--{error}") from error
         size = sum(parameter.numel() for parameter in subject.model.parameters())
-        _say(console, f"{folder}: weights {subject.version}, {size:,} parameters, recipe {subject.recipe.config.recipe}")
+        _say(screen, f"{folder}: weights {subject.version}, {size:,} parameters, recipe {subject.recipe.config.recipe}")
         if subject.world is None:
-            _say(console, f"{subject.no_world}; replies to made-up prompts are examined instead")
+            _say(screen, f"{subject.no_world}; replies to made-up prompts are examined instead")
         now = ""
 
         def on_step(number: int, name: str) -> None:
             nonlocal now
             now = f"step {number} of 9: {name}"
-            line.update(Text(now))
+            line.update(safe(now))
 
         def on_update(update: int, updates: int, success: float) -> None:
-            line.update(Text(f"{now}, update {update}/{updates}, success {success:.2f}"))
+            line.update(safe(f"{now}, update {update}/{updates}, success {success:.2f}"))
 
         outcomes: list[Outcome] = []
         with closing(examine(subject, on_step=on_step, on_update=on_update)) as steps:
             for number, outcome in enumerate(steps, start=1):
-                show_outcome(console, outcome, number)
+                show_outcome(screen, outcome, number)
                 outcomes.append(outcome)
     return outcomes
 
 
-def _run(console: Console, folder: Path, *, repair: bool) -> list[Outcome]:
+def _run(screen: Console, folder: Path, *, repair: bool) -> list[Outcome]:
     """Make the checks of a run folder, each printed as soon as it is known."""
-    with console.status("loading") as line:
+    with screen.status("loading") as line:
         from rosellm.roserlhf.audit.inspection.order import inspect_run  # loads torch
         from rosellm.roserlhf.audit.inspection.repair import repaired
 
         outcomes: list[Outcome] = []
         if repair:
             outcomes.append(repaired(folder))
-            show_outcome(console, outcomes[0])
-        with closing(inspect_run(folder, lambda number, name: line.update(Text(f"check {number}: {name}")))) as checks:
+            show_outcome(screen, outcomes[0])
+        with closing(inspect_run(folder, lambda number, name: line.update(safe(f"check {number}: {name}")))) as checks:
             for outcome in checks:
-                show_outcome(console, outcome)
+                show_outcome(screen, outcome)
                 outcomes.append(outcome)
     return outcomes
 
 
-def _batch(console: Console, path: Path, flags: Mapping[str, str]) -> int:
+def _batch(screen: Console, path: Path, flags: Mapping[str, str]) -> int:
     """Check the tensors of one training step."""
-    with console.status("reading"):
+    with screen.status("reading"):
         from rosellm.roserlhf.audit import check_batch  # loads torch
         from rosellm.roserlhf.audit.batch_file import read_batch
 
         report = check_batch(**read_batch(path))
-    show_report(console, report)
+    show_report(screen, report)
     _write(flags.get("json"), report.to_json() + "\n")
     if "html" in flags:
         report.write_html(flags["html"])

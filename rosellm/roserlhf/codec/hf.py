@@ -110,7 +110,8 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
         RunFolderError: there is none, or it cannot be read.
     """
     try:
-        return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        found: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # the library raises nothing narrower
         why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise checks.fail(RunFolderError, "tokenizer", "be a folder with a readable tokenizer.json", f"{folder}: {why}") from error
+    return found

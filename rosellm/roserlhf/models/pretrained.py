@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import LlamaForCausalLM
@@ -27,14 +28,15 @@ def load_pretrained(folder: Path) -> LlamaForCausalLM:
         raise checks.fail(CheckpointError, "model", "be of type llama", repr(kind))
     if not list(folder.glob("*.safetensors")):
         raise checks.fail(CheckpointError, "model", "keep its weights as safetensors", f"none in {folder}")
-    model: LlamaForCausalLM
     try:
-        model, report = LlamaForCausalLM.from_pretrained(
+        loaded: Any = LlamaForCausalLM.from_pretrained(
             folder, local_files_only=True, use_safetensors=True, dtype=torch.float32, output_loading_info=True
         )
     except Exception as error:  # whatever a foreign folder makes of the loader
         why = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise CheckpointError(f"model must be loadable, got {folder}: {why}") from error
+    model: LlamaForCausalLM = loaded[0]
+    report = loaded[1]
     odd = sorted({*report["missing_keys"], *report["unexpected_keys"], *(name for name, *_ in report["mismatched_keys"])})
     if odd:
         raise checks.fail(CheckpointError, "weights", "be exactly those of config.json", f"differences at {odd[:3]}")

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.examination.plain_logprobs import plain_logits, plain_logprobs
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject, other_policy
 from rosellm.roserlhf.audit.examination.watched import watch
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.batching.rows import Row, row_of
 
 NAME = "ratio one before the first update"

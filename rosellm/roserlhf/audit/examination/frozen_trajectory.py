@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, Trajectory
 

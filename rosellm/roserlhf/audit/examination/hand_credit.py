@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from rosellm.roserlhf.advantages import discounted_returns, group_standardized_advantages, leave_one_out_advantages
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.batching.credit import group_rows
 from rosellm.roserlhf.trajectory import Trajectory
 

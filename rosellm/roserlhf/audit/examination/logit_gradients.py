@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.examination.repacking import off_policy_rows
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.batching.tensors import Batch, by_length, pad
 from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.losses import step_denominator

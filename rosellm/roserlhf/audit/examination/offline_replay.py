@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.batching.credit import group_rows
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.models.causal import weights, weights_hash

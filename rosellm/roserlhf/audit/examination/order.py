@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.examination import (
     first_ratio,
     frozen_trajectory,
@@ -17,7 +18,6 @@ from rosellm.roserlhf.audit.examination import (
     two_processes,
 )
 from rosellm.roserlhf.audit.examination.subject import Episodes, Player, Subject
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.audit.stages import Stage, in_order
 from rosellm.roserlhf.trainer.threads import single_threaded
 

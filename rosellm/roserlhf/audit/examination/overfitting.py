@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.examination.subject import Episodes, Player, Subject
 from rosellm.roserlhf.audit.examination.watched import Training
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.trainer.success import succeeded
 

@@ -14,9 +14,9 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
 from rosellm.roserlhf.audit.examination.watched import Seen, watch
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.batching.rows import Row, row_of
 from rosellm.roserlhf.losses import step_denominator
 

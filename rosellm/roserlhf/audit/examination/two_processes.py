@@ -17,10 +17,10 @@ import torch.distributed as dist
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.examination import rank
 from rosellm.roserlhf.audit.examination.repacking import off_policy_rows
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.batching.tensors import pad
 
 NAME = "one process equals two"

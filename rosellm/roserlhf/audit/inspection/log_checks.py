@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Set
 from typing import Any
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.inspection.run_files import METRICS, Record, RunFiles, step_of
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.batching.rows import row_of
 from rosellm.roserlhf.errors import StoreError
 from rosellm.roserlhf.store.encoding import unpack_record

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from pathlib import Path
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.inspection import log_checks as log
 from rosellm.roserlhf.audit.inspection import settings_checks as settings
 from rosellm.roserlhf.audit.inspection import weights_checks as files
 from rosellm.roserlhf.audit.inspection.run_files import RunFiles
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.audit.stages import Stage, in_order
 
 CHECKS: tuple[Stage[RunFiles], ...] = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.inspection.run_files import RunFiles
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.errors import StoreError
 from rosellm.roserlhf.store import Recovery, recover
 from rosellm.roserlhf.trainer.folder import LOG

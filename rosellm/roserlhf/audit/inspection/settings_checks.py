@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.inspection.run_files import METRICS, RunFiles
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.config import fields_of
 from rosellm.roserlhf.errors import CheckpointError
 from rosellm.roserlhf.trainer.checkpoint import load_checkpoint

@@ -5,8 +5,8 @@ from __future__ import annotations
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.inspection.run_files import RunFiles
-from rosellm.roserlhf.audit.verdict import Outcome
 from rosellm.roserlhf.codec.hf import load_tokenizer, tokenizer_hash
 from rosellm.roserlhf.errors import CheckpointError
 from rosellm.roserlhf.models.causal import weights_hash
