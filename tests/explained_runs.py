@@ -113,13 +113,15 @@ def place(
         log.append_ledger(name, "trained", step=1, trained=sampled - stale, excluded=excluded, detail=detail)
 
 
-def make_run(folder: Path, *, words: Mapping[int, str] = WORDS, **options: Any) -> Path:
-    """Make a run folder with run.toml, tokenizer and an empty log."""
+def make_run(folder: Path, *, words: Mapping[int, str] = WORDS, weights: bool = True, **options: Any) -> Path:
+    """Make a run folder with run.toml, tokenizer and a log that says at most which rewards count."""
     (folder / "tokenizer").mkdir(parents=True)
     (folder / "run.toml").write_text(dump_toml(recipes.grpo(steps=2, **options).config), encoding="utf-8")
     vocabulary = {"model": {"type": "WordLevel", "vocab": {}}, "added_tokens": [{"id": i, "content": w} for i, w in words.items()]}
     (folder / "tokenizer" / "tokenizer.json").write_text(json.dumps(vocabulary), encoding="utf-8")
-    EventLog.create(folder / "events.db").close()
+    with EventLog.create(folder / "events.db") as log:
+        if weights:
+            log.append_metrics("process", 0, {"machine": {}, "reward_weights": {"correct": 1.0}, "success_component": "correct"})
     return folder
 
 

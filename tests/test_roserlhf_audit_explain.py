@@ -221,19 +221,19 @@ def test_without_the_recipe_evidence_is_shown_and_nothing_is_invented(tmp_path: 
     assert [one.ratio for one in told.updates[0].tokens] == pytest.approx([1.5, 0.5])
     assert {(one.derivative, one.share, one.verdict) for one in told.updates[0].tokens} == {(None, None, None)}
     assert told.credit.recorded == -ADVANTAGE
-    assert (told.credit.reward, told.credit.recomputed, told.credit.baseline) == (None, None, None)
-    assert [words.partition(" ")[0] for words in told.missing] == ["recipe", "weights", "verdict"]
+    assert (told.credit.reward, told.credit.recomputed, told.credit.baseline) == (0.0, None, None)
+    assert [words.partition(" ")[0] for words in told.missing] == ["recipe", "verdict"]
 
 
-def test_an_environment_that_cannot_be_imported_leaves_the_recorded_advantage(tmp_path: Path) -> None:
-    told = explain(trained_run(tmp_path / "run", environment="nowhere:World"), name_of("b"))
+def test_unknown_weights_leave_the_recorded_advantage(tmp_path: Path) -> None:
+    told = explain(trained_run(tmp_path / "run", weights=False), name_of("b"))
     assert told.credit.weights is None
     assert told.updates[0].tokens[0].derivative == pytest.approx(0.1875, rel=1e-6)
     assert any("weights of the reward components" in words for words in told.missing)
 
 
 def test_the_total_that_the_ledger_kept_stands_in_for_unknown_weights(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", environment="nowhere:World")
+    run = make_run(tmp_path / "run", weights=False)
     with log_of(run) as log:
         for member, reward in REWARDS.items():
             place(log, rollout(member), "trained", advantage=ADVANTAGE if reward else -ADVANTAGE, kept={"reward": reward})

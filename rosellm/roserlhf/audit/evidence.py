@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.environment.named import environment_class
 from rosellm.roserlhf.errors import ConfigError, RoseError, RunFolderError
 from rosellm.roserlhf.recipes import load_recipe
 from rosellm.roserlhf.report.token_fate import Fate, fates
 from rosellm.roserlhf.report.vocabulary import Vocabulary, read_vocabulary
 from rosellm.roserlhf.store import EventLog, StoredTrajectory
 from rosellm.roserlhf.store.updates import Update
+from rosellm.roserlhf.trainer.provenance import provenance
 from rosellm.roserlhf.trainer.recipe import Recipe
 
 TRAINING = "train"
@@ -77,8 +77,8 @@ def read_evidence(run: str | os.PathLike[str], trajectory_id: str) -> Evidence:
         known = fates(log, [one.trajectory.trajectory_id for one in peers], {stored.step}) if training else {}
         updates = _updates(log, trajectory_id, known.get(trajectory_id)) if training else ()
         late_scores = sum(1 for _ in log.scores(trajectory_id))
+        weights = _reward_weights(log, stored.step, missing)
     recipe = _recipe(folder, missing)
-    weights = _reward_weights(recipe, missing)
     vocabulary = read_vocabulary(folder / "tokenizer" / "tokenizer.json")
     if vocabulary is None:
         missing.append("texts of the tokens: tokenizer/tokenizer.json cannot be read")
@@ -136,12 +136,9 @@ def _recipe(folder: Path, missing: list[str]) -> Recipe | None:
         return None
 
 
-def _reward_weights(recipe: Recipe | None, missing: list[str]) -> Mapping[str, float] | None:
-    if recipe is None:
-        missing.append("weights of the reward components: the recipe, which names the environment, cannot be read")
-        return None
+def _reward_weights(log: EventLog, step: int, missing: list[str]) -> Mapping[str, float] | None:
     try:
-        return environment_class(recipe.config.environment).reward_weights
-    except ConfigError as error:
+        return provenance(log, step).reward_weights
+    except RunFolderError as error:
         missing.append(f"weights of the reward components: {error}")
         return None

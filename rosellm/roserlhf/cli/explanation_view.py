@@ -7,6 +7,7 @@ from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from rosellm.roserlhf.audit.credit_formula import brief
 from rosellm.roserlhf.audit.explanation import Explanation
@@ -20,6 +21,7 @@ SHOWN_LINES = 240
 """Lines of a token table; of a longer one the middle is left out."""
 _MEMBERS = 16
 _CONTEXT_TOKENS = 40
+_WIDEST_CELL = 16
 
 
 def show_explanation(console: Console, explanation: Explanation) -> None:
@@ -31,7 +33,7 @@ def show_explanation(console: Console, explanation: Explanation) -> None:
             _show_update(console, explanation, update)
     else:
         console.print()
-        console.print(_token_table(explanation.tokens, None))
+        _show_tokens(console, explanation.tokens, None)
 
 
 def show_token(console: Console, explanation: Explanation) -> None:
@@ -89,45 +91,50 @@ def _show_update(console: Console, explanation: Explanation, update: UpdateStory
     )
     if update.skipped is not None:
         console.print(safe(f"not made: {update.skipped}", "bold red"))
-    console.print(_token_table(explanation.tokens, update))
+    _show_tokens(console, explanation.tokens, update)
 
 
-def _token_table(tokens: Sequence[TokenStory], update: UpdateStory | None) -> Table:
+def _show_tokens(console: Console, tokens: Sequence[TokenStory], update: UpdateStory | None) -> None:
+    """Print a line for every sampled token, in columns, and one for every run of context between them."""
     several = len({token.version for token in tokens if token.version}) > 1
     columns = [">pos", ">turn", "token", *(["version"] if several else []), ">behaviour"]
     columns += [">current", ">ratio", ">dL/dl", ">share", "verdict"] if update else ["loss mask"]
-    table = _table(*columns)
     moved = {one.position: one for one in update.tokens} if update else {}
-    rows = list(_rows(tokens, moved, several, len(columns)))
-    head, tail = (len(rows), 0) if len(rows) <= SHOWN_LINES else (SHOWN_LINES * 2 // 3, SHOWN_LINES // 3)
-    for cells, style in rows[:head]:
-        table.add_row(*map(safe, cells), style=style)
-    if tail:
-        table.add_row(
-            *map(safe, _wide("...", "", f"{len(rows) - head - tail:,} lines: --turn K, --html FILE", len(columns))), style="dim"
-        )
-        for cells, style in rows[len(rows) - tail :]:
-            table.add_row(*map(safe, cells), style=style)
-    return table
+    lines = _left_out_middle(list(_lines(tokens, moved, several, len(columns))))
+    header = [name.removeprefix(">") for name in columns]
+    texts = [([safe(cell) for cell in cells], style) for cells, style in [(header, "bold"), *lines]]
+    rows = [parts for parts, _ in texts if len(parts) == len(columns)]
+    widths = [min(_WIDEST_CELL, max(row[i].cell_len for row in rows)) for i in range(len(columns))]
+    for parts, style in texts:
+        for part, name, width in zip(parts, columns, widths, strict=False):
+            if len(parts) == len(columns) and name not in ("verdict", "loss mask"):
+                part.truncate(width, overflow="ellipsis")
+                (part.pad_left if name.startswith(">") else part.pad_right)(width - part.cell_len)
+        line = Text(" ").join(parts)
+        line.stylize(style)
+        console.print(line, no_wrap=True, overflow="ellipsis")
 
 
-def _rows(
+def _left_out_middle(lines: list[tuple[list[str], str]]) -> list[tuple[list[str], str]]:
+    if len(lines) <= SHOWN_LINES:
+        return lines
+    head, tail = SHOWN_LINES * 2 // 3, SHOWN_LINES // 3
+    note = f"... {len(lines) - head - tail:,} lines left out: --turn K shows one turn, --html FILE all"
+    return [*lines[:head], ([note], "dim"), *lines[-tail:]]
+
+
+def _lines(
     tokens: Sequence[TokenStory], moved: dict[int, TokenUpdate], several: bool, width: int
 ) -> Iterator[tuple[list[str], str]]:
-    """Give every sampled token a line, and every run of context of one role one line."""
+    """Give every sampled token its cells, and every run of context of one role one cell."""
     for (sampled, role, _), run in groupby(tokens, key=lambda one: (one.sampled, one.role, one.turn)):
         members = list(run)
         if not sampled:
             words = " ".join(_text(one) for one in members[:_CONTEXT_TOKENS])
-            turn = "" if members[0].turn is None else str(members[0].turn)
-            yield _wide(str(members[0].position), turn, f"context, {role}: {words}", width), "dim"
+            yield [f"{members[0].position:>3} context, {role}: {words}"], "dim"
             continue
         for one in members:
             yield _line(one, moved.get(one.position), several, width)
-
-
-def _wide(position: str, turn: str, words: str, width: int) -> list[str]:
-    return [position, turn, *([""] * (width - 3)), words]
 
 
 def _line(token: TokenStory, moved: TokenUpdate | None, several: bool, width: int) -> tuple[list[str], str]:
@@ -159,13 +166,6 @@ def _table(*columns: str) -> Table:
     """Build a table; `>` in front of a name aligns its column to the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in columns:
-        right, last = name.startswith(">"), name in ("verdict", "loss mask")
-        table.add_column(
-            name.removeprefix(">"),
-            justify="right" if right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            max_width=16 if name == "token" else None,
-            min_width=24 if last else None,
-        )
+        right = name.startswith(">")
+        table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
     return table
