@@ -20,9 +20,10 @@ from rosellm.roserlhf.audit.profile import measure_ids
 
 def check(**arguments: Any) -> Report:
     """Call check_batch with lists for tensors."""
-    return check_batch(
-        **{name: torch.tensor(v) if isinstance(v, list) and name != "group_ids" else v for name, v in arguments.items()}
-    )
+    tensors: dict[str, Any] = {
+        name: torch.tensor(value) if isinstance(value, list) and name != "group_ids" else value for name, value in arguments.items()
+    }
+    return check_batch(**tensors)
 
 
 def found(report: Report, name: str) -> Finding:
@@ -70,7 +71,8 @@ def test_R11_a_constant_factor_between_log_probabilities_is_a_temperature() -> N
 def test_the_hand_worked_case_of_R11() -> None:
     # logits [0, ln 3], T = 0.5: 9/10 after T, 3/4 without it; log-odds ln 9 = 2 ln 3
     old, current = math.log(0.9), math.log(0.75)
-    assert (old, current) == (pytest.approx(-0.10536, abs=1e-5), pytest.approx(-0.28768, abs=1e-5))
+    assert old == pytest.approx(-0.10536, abs=1e-5)
+    assert current == pytest.approx(-0.28768, abs=1e-5)
     assert math.log(9) / math.log(3) == pytest.approx(1 / 0.5)
 
 
@@ -97,7 +99,7 @@ def test_R16_one_group_per_rollout_is_named_and_one_task_per_group_is_not() -> N
 
 
 def test_R17_a_group_of_one_among_others_is_information() -> None:
-    rewards = torch.tensor([1.0, 0.0, 1.0, 0.0, 1.0])
+    rewards = torch.tensor([1.0, 0.0, 0.0, 0.0, 1.0])
     advantages = torch.cat([group_standardized_advantages(rewards[:4]), torch.zeros(1)])
     report = check(action_mask=[[True]] * 5, rewards=rewards, advantages=advantages, group_ids=["a"] * 4 + ["b"])
     assert report.worst == "info"
