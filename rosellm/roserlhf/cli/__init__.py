@@ -24,6 +24,9 @@ commands:
   train    train an agent; writes a run folder with checkpoints and a report
   eval     success of a trained run, or of one checkpoint, on held-out tasks
   report   write the report of a run folder again
+  show     list runs, look into one, or read one of its trajectories
+  explain  why the tokens of a trajectory moved, or one of them, in numbers
+  replay   compute a training step again from its records and say what differs
 
   roserlhf COMMAND --help lists the options of a command
 
@@ -35,7 +38,14 @@ examples:
   roserlhf train --recipe grpo --seed 1 --out runs/mine
   roserlhf eval runs/mine --tasks 2048 --samples 8
 """
-COMMANDS = {"train": "train", "eval": "evaluate", "report": "report"}
+COMMANDS = {
+    "train": "train",
+    "eval": "evaluate",
+    "report": "report",
+    "show": "show",
+    "explain": "explain",
+    "replay": "replay",
+}
 """Every command and the module of this package that runs it."""
 
 
