@@ -315,7 +315,7 @@ class EventReader:
         return values
 
     def _damaged(self, table: str, row: int, how: str) -> StoreError:
-        return StoreError(f"{self._database.path} is damaged: row {row} of {table} {how}")
+        return StoreError(f"{self._database.path} is damaged: row {row} of {table} {how}; store.recover(path) keeps what is whole")
 
 
 def _built(stored: PackedTrajectory) -> StoredTrajectory:

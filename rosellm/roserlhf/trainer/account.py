@@ -33,7 +33,7 @@ class Account:
 
     def launch(self, planned: Sequence[Planned]) -> None:
         """Say which episodes are about to be played."""
-        self._add([LedgerEntry(episode.trajectory_id, "launched", step=self._step) for episode in planned])
+        self._add([LedgerEntry(p.trajectory_id, "launched", step=self._step, group=p.group_id) for p in planned])
 
     def finish(self, trajectories: Sequence[Trajectory]) -> None:
         """Store the records of the episodes, and how each ended."""
@@ -59,7 +59,8 @@ class Account:
         detail = {"reward": reward, "advantage": row.advantage, "row_hash": row_hash(row)}
         if not row.trained:
             reason = max(row.excluded, key=lambda name: row.excluded[name], default="no sampled token")
-            return [LedgerEntry(name, "rejected", step=step, reason=reason, detail=detail)]
+            several = row.excluded if len(row.excluded) > 1 else {}  # of one reason the entry need not say how many
+            return [LedgerEntry(name, "rejected", step=step, reason=reason, excluded=several, detail=detail)]
         trained = LedgerEntry(name, "trained", step=step, trained=row.trained, excluded=row.excluded, detail=detail)
         return [LedgerEntry(name, "admitted", step=step), trained]
 
