@@ -140,7 +140,7 @@ def truncation_as_terminal(batch: Batch, seen: Seen) -> Iterator[Finding]:
         yield Finding(
             "truncation_as_terminal",
             "error",
-            f"the last return omits the value of what follows in {some(int(terminal.sum()), batch.rows, 'row')}, which are truncated",
+            f"truncated, but the last return omits the value of what follows, in {some(int(terminal.sum()), batch.rows, 'row')}",
             {"rows": rows_where(terminal)[:8], "last return": given[terminal][:8], "bootstrap": bootstrap[terminal][:8]},
             "a cut by a limit was treated as the end of the task, which teaches that a long attempt is worth nothing",
             "add gamma * bootstrap value to the last reward of truncated rows, and only there",
@@ -149,7 +149,7 @@ def truncation_as_terminal(batch: Batch, seen: Seen) -> Iterator[Finding]:
         yield Finding(
             "truncation_as_terminal",
             "error",
-            f"the last return adds a value of what follows in {some(int(bootstrapped.sum()), batch.rows, 'row')}, which terminated",
+            f"terminated, but the last return adds a value of what follows, in {some(int(bootstrapped.sum()), batch.rows, 'row')}",
             {
                 "rows": rows_where(bootstrapped)[:8],
                 "last return": given[bootstrapped][:8],
