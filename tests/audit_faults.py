@@ -18,11 +18,12 @@ from oracles_audit import (
     TOOL,
     Shape,
     World,
-    _gather,
-    _scatter,
+    estimate,
+    gather,
     log_distribution,
     make_world,
     mean_of,
+    scatter,
     with_critic,
     with_loss,
 )
@@ -158,8 +159,8 @@ def _resample(world: World, temperature: float = 1.0, top_p: float = 1.0) -> Non
     a["input_ids"] = a["input_ids"].clone()
     a["input_ids"][mask] = world.chosen
     a.pop("stop_ids")
-    a["old_logprobs"] = _scatter(_gather(logprobs, world.chosen), mask, world.shape.filler, world.generator)
-    a["current_logprobs"] = _scatter(_gather(log_distribution(world.logits), world.chosen), mask, "forward", world.generator)
+    a["old_logprobs"] = scatter(gather(logprobs, world.chosen), mask, world.shape.filler, world.generator)
+    a["current_logprobs"] = scatter(gather(log_distribution(world.logits), world.chosen), mask, "forward", world.generator)
 
 
 def temperature_ignored(world: World) -> None:
@@ -194,8 +195,8 @@ def ratio_against_itself(world: World) -> None:
 
 def stale_called_fresh(world: World) -> None:
     moved = world.logits + 0.6 * torch.randn(world.logits.shape, generator=world.generator)
-    current = _gather(log_distribution(moved), world.chosen)
-    world.arguments["current_logprobs"] = _scatter(current, world.arguments["action_mask"], "forward", world.generator)
+    current = gather(log_distribution(moved), world.chosen)
+    world.arguments["current_logprobs"] = scatter(current, world.arguments["action_mask"], "forward", world.generator)
 
 
 def retokenised(world: World) -> None:
@@ -246,14 +247,11 @@ def group_ids_by_position(world: World) -> None:
 
 
 def advantages_by_position(world: World) -> None:
-    """Rows were shuffled; the estimator reshaped the rewards to [groups, members] all the same."""
+    """A row was lost at the front, so all moved by one; the estimator reshaped the rewards to [groups, members] all the same."""
     a = world.arguments
     size = world.shape.members
-    order = torch.arange(len(a["rewards"])).view(-1, size).T.flatten()
-    a["rewards"][::size] = 1.0
-    a["rewards"][1::size] = 0.0
-    a["rewards"][2] = 0.0 if float(a["rewards"][2]) else 1.0
-    _permuted(world, order, keep=())
+    a["rewards"] = torch.rand(len(a["rewards"]), generator=world.generator)  # else the means of both partitions may agree
+    _permuted(world, torch.arange(len(a["rewards"])).roll(1), keep=())
     grouped = a["rewards"].view(-1, size)
     a["advantages"] = (grouped - grouped.mean(1, keepdim=True)).flatten()
 
@@ -318,36 +316,21 @@ def failure_as_zero(world: World) -> None:
     a |= {"rewards": rewards, "scored": scored, "advantages": (grouped - grouped.mean(1, keepdim=True)).flatten()}
 
 
-def _ends(world: World, *, bootstrap_truncated: bool, bootstrap_terminated: bool) -> None:
+def _ends(world: World, *, truncated: bool, terminated: bool) -> None:
+    """Some rows of each ending, and an estimator that bootstraps them as told."""
     a = world.arguments
     a["truncated"][:3], a["terminated"][:3] = True, False
     a["truncated"][3:6], a["terminated"][3:6] = False, True
-    a["bootstrap_values"] = a["bootstrap_values"] + 2.0
-    wrong = torch.where(a["truncated"], bootstrap_truncated, bootstrap_terminated)
-    real = a["truncated"], a["terminated"]
-    a["truncated"] = wrong
-    a["rewards"] = a["rewards"].sum(1)
-    with_critic_again(world)
-    a["truncated"], a["terminated"] = real
-
-
-def with_critic_again(world: World) -> None:
-    """Recompute advantages with the flags as they stand, keeping the bootstrap values."""
-    bootstrap = world.arguments["bootstrap_values"]
-    original = torch.randn
-    try:
-        torch.randn = lambda *shape, **how: bootstrap.double() if shape == (len(bootstrap),) else original(*shape, **how)
-        with_critic(world)
-    finally:
-        torch.randn = original
+    a["bootstrap_values"] = a["bootstrap_values"].abs() + 1.0
+    estimate(a, bootstrapped=torch.where(a["truncated"], truncated, terminated))
 
 
 def truncation_as_terminal(world: World) -> None:
-    _ends(world, bootstrap_truncated=False, bootstrap_terminated=False)
+    _ends(world, truncated=False, terminated=False)
 
 
 def terminal_bootstrapped(world: World) -> None:
-    _ends(world, bootstrap_truncated=True, bootstrap_terminated=True)
+    _ends(world, truncated=True, terminated=True)
 
 
 def truncated_by_width(world: World) -> None:

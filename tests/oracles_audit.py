@@ -162,9 +162,9 @@ def make_world(seed: int, shape: Shape | None = None) -> World:
     for row in rows:
         row.content = [True] * len(row.ids)
     valid = padded("content", False)
-    old = _gather(log_distribution(logits, shape.temperature, shape.top_p), chosen)
+    old = gather(log_distribution(logits, shape.temperature, shape.top_p), chosen)
     moved = logits + shape.drift * torch.randn(logits.shape, generator=generator)
-    current = _gather(log_distribution(moved, shape.temperature, 1.0 if shape.drift else shape.top_p), chosen)
+    current = gather(log_distribution(moved, shape.temperature, 1.0 if shape.drift else shape.top_p), chosen)
     if shape.drift and shape.top_p < 1:
         current = old + shape.drift * 0.1 * torch.randn(old.shape, generator=generator) * (-old).clamp(max=1)
     current = current + shape.noise * torch.randn(current.shape, generator=generator) * (-current).clamp(max=1)
@@ -177,8 +177,8 @@ def make_world(seed: int, shape: Shape | None = None) -> World:
     arguments: dict[str, Any] = {
         "input_ids": ids,
         "action_mask": mask,
-        "old_logprobs": _scatter(old, mask, shape.filler, generator),
-        "current_logprobs": _scatter(current.clamp(max=0.0), mask, "forward", generator),
+        "old_logprobs": scatter(old, mask, shape.filler, generator),
+        "current_logprobs": scatter(current.clamp(max=0.0), mask, "forward", generator),
         "advantages": torch.where(spread > 0, centred / spread.clamp(min=1e-6), 0.0).flatten(),
         "rewards": rewards,
         "group_ids": [f"task-{index // shape.members}" for index in range(len(rows))],
@@ -197,11 +197,11 @@ def make_world(seed: int, shape: Shape | None = None) -> World:
     return World(shape, arguments, logits, chosen, generator)
 
 
-def _gather(logprobs: Tensor, chosen: Tensor) -> Tensor:
+def gather(logprobs: Tensor, chosen: Tensor) -> Tensor:
     return logprobs.gather(1, chosen[:, None])[:, 0]
 
 
-def _scatter(values: Tensor, mask: Tensor, filler: str, generator: torch.Generator) -> Tensor:
+def scatter(values: Tensor, mask: Tensor, filler: str, generator: torch.Generator) -> Tensor:
     """Lay log-probabilities of sampled tokens out over the batch."""
     if filler == "forward":
         places = torch.arange(mask.numel(), dtype=torch.float64).view(mask.shape)
@@ -213,35 +213,38 @@ def _scatter(values: Tensor, mask: Tensor, filler: str, generator: torch.Generat
 
 
 def with_critic(world: World, gamma: float = 0.97, gae_lambda: float = 0.9) -> World:
-    """Add values, token rewards, bootstrap values, and the generalized advantages of the actions, by the slow recursion."""
+    """Add values, token rewards, bootstrap values, and the generalized advantages of the actions."""
     arguments, generator = world.arguments, world.generator
-    mask, truncated = arguments["action_mask"], arguments["truncated"]
-    values = torch.randn(mask.shape, generator=generator, dtype=torch.float64)
+    mask = arguments["action_mask"]
     rewards = torch.zeros(mask.shape, dtype=torch.float64)
-    bootstrap = torch.randn(len(mask), generator=generator, dtype=torch.float64)
-    advantages = torch.zeros(mask.shape, dtype=torch.float64)
     for row in range(len(mask)):
-        places = mask[row].nonzero()[:, 0].tolist()
-        if not places:
-            continue
-        rewards[row, places[-1]] = arguments["rewards"][row]
-        following, carried = float(bootstrap[row]) if bool(truncated[row]) else 0.0, 0.0
-        for place in reversed(places):
-            delta = float(rewards[row, place]) + gamma * following - float(values[row, place])
-            carried = delta + gamma * gae_lambda * carried
-            advantages[row, place] = carried
-            following = float(values[row, place])
+        places = mask[row].nonzero()[:, 0]
+        if len(places):
+            rewards[row, places[-1]] = arguments["rewards"][row]
     arguments |= {
-        "values": values.float(),
+        "values": torch.randn(mask.shape, generator=generator),
         "rewards": rewards.float(),
-        "advantages": advantages.float(),
-        "returns": (advantages + values).float(),
-        "bootstrap_values": bootstrap.float(),
+        "bootstrap_values": torch.randn(len(mask), generator=generator),
         "gamma": gamma,
         "gae_lambda": gae_lambda,
         "credit": "token",
     }
+    estimate(arguments, bootstrapped=arguments["truncated"])
     return world
+
+
+def estimate(arguments: dict[str, Any], bootstrapped: Tensor) -> None:
+    """Compute advantages and returns by the slow recursion over actions; the last of `bootstrapped` rows has a successor."""
+    mask, gamma, decay = arguments["action_mask"], arguments["gamma"], arguments["gamma"] * arguments["gae_lambda"]
+    values, rewards = arguments["values"].double(), arguments["rewards"].double()
+    advantages = torch.zeros(mask.shape, dtype=torch.float64)
+    for row in range(len(mask)):
+        following, carried = float(arguments["bootstrap_values"][row]) * float(bootstrapped[row]), 0.0
+        for place in reversed(mask[row].nonzero()[:, 0].tolist()):
+            carried = float(rewards[row, place]) + gamma * following - float(values[row, place]) + decay * carried
+            advantages[row, place] = carried
+            following = float(values[row, place])
+    arguments |= {"advantages": advantages.float(), "returns": (advantages + values).float()}
 
 
 def with_loss(world: World, aggregation: str = "token") -> World:

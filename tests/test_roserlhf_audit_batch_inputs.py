@@ -38,6 +38,12 @@ MASK = torch.tensor([[False, True, True], [True, True, False]])
         ({"action_mask": MASK, "credit": "row"}, RangeError, "credit must be one of 'trajectory'"),
         ({"action_mask": MASK, "micro_batches": [1]}, RangeError, r"micro_batches must sum to the number of rows \(2\)"),
         ({"action_mask": MASK, "sampled_ids": [[1]]}, ShapeError, "sampled_ids must have one sequence per row"),
+        (
+            {"action_mask": MASK, "versions": [1, 2], "current_version": "v2"},
+            DtypeError,
+            "current_version must be an integer like versions",
+        ),
+        ({"action_mask": MASK, "before_update": "no"}, DtypeError, "before_update must be True or False"),
         ({"action_mask": MASK, "loss": torch.ones(2)}, ShapeError, "loss must be one number"),
         ({"action_mask": MASK, "prompt_ids": torch.ones(3, 1).long()}, ShapeError, r"prompt_ids must have shape \[2, P\]"),
     ],
@@ -57,6 +63,21 @@ def test_lists_arrays_and_columns_are_read_like_tensors() -> None:
     other["group_ids"] = np.array(arguments["group_ids"])
     other["truncated"] = arguments["truncated"].tolist()
     assert check_batch(**other).to_dict() == expected
+
+
+@pytest.mark.parametrize("lag", [2, np.int64(2), torch.tensor(2), [2, 2], torch.tensor([[2], [2]])])
+def test_lag_is_one_number_or_one_per_row(lag: Any) -> None:
+    logprobs = torch.full((2, 3), -1.0)
+    report = check_batch(action_mask=MASK, old_logprobs=logprobs, current_logprobs=logprobs, lag=lag)
+    assert [finding.check for finding in report.findings] == ["ratio_one_while_stale"]
+
+
+@pytest.mark.parametrize("versions", [["v1", "v1"], [7, 7], np.array([7, 7]), torch.tensor([7, 7]), np.full((2, 3), 7)])
+def test_versions_are_names_or_numbers_per_row_or_per_token(versions: Any) -> None:
+    logprobs, current = torch.full((2, 3), -1.0), "v2" if isinstance(versions[0], str) else 8
+    arguments: dict[str, Any] = {"action_mask": MASK, "old_logprobs": logprobs, "current_logprobs": logprobs, "versions": versions}
+    assert [f.check for f in check_batch(**arguments, current_version=current).findings] == ["ratio_one_while_stale"]
+    assert check_batch(**arguments).findings == ()
 
 
 def test_a_missing_reward_in_a_list_is_unscored() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
+import numpy as np
 import torch
 
 from rosellm.roserlhf import checks
@@ -15,9 +17,9 @@ from rosellm.roserlhf.audit import roles as role_checks
 from rosellm.roserlhf.audit import values as value_checks
 from rosellm.roserlhf.audit.check import CannotTellError, Check
 from rosellm.roserlhf.audit.findings import Contents, Finding, Report
-from rosellm.roserlhf.audit.inputs import POLICY_ROLES, Batch, Reader
+from rosellm.roserlhf.audit.inputs import POLICY_ROLES, Batch, Reader, as_tensor
 from rosellm.roserlhf.audit.profile import Profile, measure, read
-from rosellm.roserlhf.errors import RangeError, ShapeError
+from rosellm.roserlhf.errors import DtypeError, RangeError, ShapeError
 from rosellm.roserlhf.objective.aggregation import Aggregation
 
 CHECKS: tuple[Check, ...] = (
@@ -200,7 +202,10 @@ def check_batch(
     """
     reader = Reader(action_mask)
     role_codes, names = reader.roles(roles, role_names)
+    if isinstance(versions, np.ndarray) and versions.dtype.kind in "iu":
+        versions = as_tensor(versions, "versions")
     versions_per_token = checks.is_tensor(versions) and tuple(versions.shape) == reader.shape and reader.shape[1] > 1
+    version_ids = None if versions_per_token else reader.ids(versions, "versions")
     batch = Batch(
         mask=reader.mask,
         raw_mask=None if reader.boolean else reader.given_mask,
@@ -225,14 +230,14 @@ def check_batch(
         stop_ids=_stop_ids(stop_ids),
         group_ids=reader.ids(group_ids, "group_ids"),
         rollout_ids=reader.ids(rollout_ids, "rollout_ids"),
-        versions=None if versions_per_token else reader.ids(versions, "versions"),
+        versions=version_ids,
         token_versions=reader.token_ids(versions, "versions") if versions_per_token else None,
-        current_version=current_version,
+        current_version=_current_version(current_version, ordered=version_ids is None or version_ids.labels is None),
         lag=_lag(reader, lag),
         scored=reader.flags(scored, "scored"),
         terminated=reader.flags(terminated, "terminated"),
         truncated=reader.flags(truncated, "truncated"),
-        before_update=before_update,
+        before_update=_flag(before_update, "before_update"),
         temperature=temperature,
         top_p=top_p,
         gamma=gamma,
@@ -241,7 +246,7 @@ def check_batch(
         aggregation=_one_of(aggregation, "aggregation", get_args(Aggregation)),
         denominator=_number(denominator, "denominator"),
         micro_batches=_micro_batches(micro_batches, reader.rows),
-        reasoning_excluded=reasoning_excluded,
+        reasoning_excluded=bool(_flag(reasoning_excluded, "reasoning_excluded")),
     )
     profile = measure(batch)
     report = Report(pending=functools.partial(_finish, batch, profile))
@@ -286,11 +291,24 @@ def _number(value: Any, argument: str) -> torch.Tensor | None:
 
 
 def _lag(reader: Reader, lag: Any) -> torch.Tensor | None:
-    if lag is None or (checks.is_tensor(lag) and lag.ndim):
-        return reader.per_row(lag, "lag")
-    if isinstance(lag, (int, float)):
+    if isinstance(lag, numbers.Real):
         return torch.full((reader.rows,), float(lag))
+    if checks.is_tensor(lag) and lag.ndim == 0:
+        lag = lag.expand(reader.rows)
     return reader.per_row(lag, "lag")
+
+
+def _flag(value: bool | None, argument: str) -> bool | None:
+    if value is not None:
+        checks.flag(value, argument)
+    return value
+
+
+def _current_version(version: str | int | None, *, ordered: bool) -> str | int | None:
+    if version is not None and ordered and type(version) is not int:
+        got = f"{version!r:.80} ({type(version).__name__})"
+        raise checks.fail(DtypeError, "current_version", "be an integer like versions", got, fix="or pass versions as strings")
+    return version
 
 
 def _stop_ids(stop_ids: Any) -> tuple[int, ...] | None:

@@ -185,7 +185,7 @@ def advantage_in_uniform_group(batch: Batch, seen: Seen) -> Iterator[Finding]:
     yield Finding(
         "advantage_in_uniform_group",
         "error",
-        f"{some(int(wrong.sum()), batch.rows, 'row')} has an advantage although its group has no difference in reward",
+        f"an advantage in {some(int(wrong.sum()), batch.rows, 'row')} whose group has no difference in reward",
         {"rows": rows_where(wrong)[:8], "rewards": seen.reward[wrong][:8], "advantages": advantages[wrong][:8]},
         "a rounding residue was divided by a standard deviation that is a residue too, or a group of one kept its raw reward",
         "set the advantage of a group to 0 where max == min; never decide it by a small standard deviation",

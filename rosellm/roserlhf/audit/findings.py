@@ -31,8 +31,8 @@ class Finding:
 
     Example:
         >>> from rosellm.roserlhf.audit import Finding
-        >>> print(Finding("empty_rows", "warning", "1 of 4 rows trains nothing", {"rows": [2]}, "a filter", "leave the row out"))
-        warning  empty_rows: 1 of 4 rows trains nothing
+        >>> print(Finding("empty_rows", "warning", "no token in 1 of 4 rows", {"rows": [2]}, "a filter", "leave the row out"))
+        warning  empty_rows: no token in 1 of 4 rows
                  evidence: rows = [2]
                  likely cause: a filter
                  fix: leave the row out

@@ -57,7 +57,7 @@ def groups_singleton(batch: Batch, seen: Seen) -> Iterator[Finding]:
         yield Finding(
             "groups_singleton",
             "info",
-            f"{some(int(alone.sum()), len(sizes), 'group')} has one member: it has no baseline and its advantage is 0",
+            f"one member in {some(int(alone.sum()), len(sizes), 'group')}: there is no baseline, and the advantage should be 0",
             evidence,
             "the other members were filtered, failed or are in another micro-batch",
             "audit the whole group batch; leave groups of one out of the loss",
@@ -100,7 +100,7 @@ def groups_uniform(batch: Batch, seen: Seen) -> Iterator[Finding]:
     yield Finding(
         "groups_uniform",
         "warning" if everyone else "info",
-        f"{some(int((uniform & compared).sum()), int(compared.sum()), 'group')} has equal rewards: their advantages are exactly 0"
+        f"equal rewards in {some(int((uniform & compared).sum()), int(compared.sum()), 'group')}: the advantage should be exactly 0"
         + (", so this batch has no signal" if everyone else ""),
         {"rows": [int(row) for row in who.rows[(uniform & compared)[who.group]]], "rewards": values},
         "every rollout succeeded or every one failed; if it is all groups of every step, the reward is a constant",

@@ -58,7 +58,7 @@ def logprob_nonfinite(batch: Batch, seen: Seen) -> Iterator[Finding]:
 def logprob_positive(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find log-probabilities above 0, which no distribution has."""
     for name, values, columns in _kinds(batch, seen):
-        allowed = _HALF_ROUNDING if _is_bf16(seen, columns) else _ROUNDING
+        allowed = _HALF_ROUNDING if (columns.highest > _ROUNDING).any() and _is_bf16(batch, seen, values, columns) else _ROUNDING
         if not (columns.highest > allowed).any():
             continue
         bad = batch.mask & (values > allowed)
@@ -114,16 +114,17 @@ def _filler(what: str, where: Tensor) -> Finding:
     )
 
 
-def _is_bf16(seen: Seen, columns: LogprobColumns[Array]) -> bool:
-    if columns.low_bits is None or seen.mask.trained.sum() < _FEWEST:
+def _is_bf16(batch: Batch, seen: Seen, values: Tensor, columns: LogprobColumns[Array]) -> bool:
+    if columns.low_bits is None or seen.mask.trained.sum() < _FEWEST or columns.low_bits.any():
         return False
-    return not columns.low_bits.any()
+    chosen = values[batch.mask].nan_to_num()
+    return bool((chosen.bfloat16().to(chosen.dtype) == chosen).all())
 
 
 def logprob_bf16(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find log-probabilities that went through bfloat16, and say how wrong a ratio of them may be."""
     for name, values, columns in _kinds(batch, seen):
-        if not _is_bf16(seen, columns):
+        if not _is_bf16(batch, seen, values, columns):
             continue
         chosen = values[batch.mask]
         distinct = chosen[(chosen < -1e-6) & chosen.isfinite()]

@@ -74,7 +74,7 @@ def empty_rows(batch: Batch, seen: Seen) -> Iterator[Finding]:
     yield Finding(
         "empty_rows",
         "warning" if unexplained else "info",
-        f"{some(int(empty.sum()), batch.rows, 'row')} has no trainable token" + ("" if unexplained else ", as declared"),
+        f"no trainable token in {some(int(empty.sum()), batch.rows, 'row')}" + ("" if unexplained else ", as declared"),
         {"rows": rows_where(empty), "without a declared reason": unexplained},
         "the response was cut away by the width, the mask was built for another row, or a filter masked the row",
         "leave such rows out of the batch, or declare why they are empty: truncated=, scored=, valid_mask=",

@@ -59,11 +59,19 @@ class LogprobColumns(Generic[Column]):
     """One kind of log-probability over the trained tokens."""
 
     total: Column
-    lowest: Column
     highest: Column
     """At least 0 where something is masked, since selection leaves zeros."""
     low_bits: Column | None
-    """0 if every number is exactly representable in bfloat16; None for float64."""
+    """0 if every eighth number is exactly representable in bfloat16; None for float64."""
+
+
+@dataclass(frozen=True)
+class AdvantageColumns(Generic[Column]):
+    """Advantages over the trained tokens; for advantages per row all three are the row's."""
+
+    total: Column
+    lowest: Column
+    highest: Column
 
 
 @dataclass(frozen=True)
@@ -100,8 +108,7 @@ class Profile(Generic[Column]):
     current: LogprobColumns[Column] | None = None
     ratio: RatioColumns[Column] | None = None
     stops: StopColumns[Column] | None = None
-    advantage: LogprobColumns[Column] | None = None
-    """Over trained tokens; for advantages per row all three are the row's."""
+    advantage: AdvantageColumns[Column] | None = None
     reward: Column | None = None
     """Sum over the row."""
     lowest_id: Column | None = None
@@ -173,9 +180,9 @@ def measure_overlap(mask: Tensor, places: Tensor, trained: Tensor) -> OverlapCol
 
 
 def measure_logprobs(kept: Tensor) -> LogprobColumns[Tensor]:
-    """Sum and range of selected log-probabilities, and whether 16 bits would have held them."""
-    low_bits = None if kept.dtype == torch.float64 else (kept.view(torch.int32) & 0xFFFF).amax(1)
-    return LogprobColumns(kept.sum(1), kept.amin(1), kept.amax(1), low_bits)
+    """Sum and maximum of selected log-probabilities, and whether 16 bits might have held them."""
+    low_bits = None if kept.dtype == torch.float64 else (kept[:, ::8].view(torch.int32) & 0xFFFF).amax(1)
+    return LogprobColumns(kept.sum(1), kept.amax(1), low_bits)
 
 
 def measure_ratio(old: Tensor, current: Tensor) -> RatioColumns[Tensor]:
@@ -199,16 +206,16 @@ def measure_stops(batch: Batch) -> StopColumns[Tensor] | None:
     )
 
 
-def measure_advantage(batch: Batch) -> LogprobColumns[Tensor] | None:
+def measure_advantage(batch: Batch) -> AdvantageColumns[Tensor] | None:
     """Sum and range of the advantages over trained tokens."""
     advantages = batch.advantages
     if advantages is None:
         return None
     if advantages.ndim == 1:
-        return LogprobColumns(advantages, advantages, advantages, None)
+        return AdvantageColumns(advantages, advantages, advantages)
     bound = torch.finfo(advantages.dtype).max
     kept, masked = batch.keep(advantages), (~batch.lanes).to(advantages.dtype)  # 0 where trained, -1 elsewhere
-    return LogprobColumns(kept.sum(1), (kept - masked * bound).amin(1), (kept + masked * bound).amax(1), None)
+    return AdvantageColumns(kept.sum(1), (kept - masked * bound).amin(1), (kept + masked * bound).amax(1))
 
 
 def measure_ids(ids: Tensor) -> Tensor:

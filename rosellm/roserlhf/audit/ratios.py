@@ -147,7 +147,7 @@ def lag_understated(batch: Batch, seen: Seen) -> Iterator[Finding]:
     yield Finding(
         "lag_understated",
         "error",
-        f"{some(int(wrong.sum()), batch.rows, 'row')} is staler than declared",
+        f"tokens are staler than declared in {some(int(wrong.sum()), batch.rows, 'row')}",
         {"rows": rows_where(wrong)[:8], "declared": seen.lag[wrong][:8], "by oldest token": real[wrong][:8]},
         "the version was recorded once per request, at its end: weights were swapped while the reply was being sampled",
         "record versions per span of tokens and count lag from the oldest",

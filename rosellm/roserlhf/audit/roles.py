@@ -46,7 +46,7 @@ def scaffold_trained(batch: Batch, seen: Seen) -> Iterator[Finding]:
     yield Finding(
         "scaffold_trained",
         "warning",
-        f"{some(total, runs, 'action')} begins with a trained token of the chat template",
+        f"a trained token of the chat template stands at the start of {some(total, runs, 'action')}",
         {"positions": places(wrong), "rows": rows_where(count(wrong).cpu().numpy())[:8]},
         "the mask starts at the role header instead of after the generation prompt",
         "train from the first sampled token: the header and the generation prompt are context",

@@ -63,7 +63,7 @@ def pairs_of(batch: Batch, seen: Seen) -> Pairs | None:
         batch.current_logprobs[:rows][mask].cpu().double().numpy(),
     )
     good = np.flatnonzero(np.isfinite(old) & np.isfinite(current))
-    good = good[:: max(1, len(good) // _MOST)]
+    good = good[:: -(-len(good) // _MOST) or 1]
     return Pairs(old[good], current[good]) if len(good) >= _FEWEST else None
 
 
@@ -130,18 +130,19 @@ def _top_p(batch: Batch, seen: Seen, pairs: Pairs, mass: float, side: str) -> Fi
 
 def _cut_tail(pairs: Pairs) -> tuple[float, str] | None:
     """Estimate the kept mass and name the side that was renormalised; None: this is not the signature."""
-    for difference, confident, side in (
-        (pairs.difference, pairs.old > -1e-6, "old_logprobs"),
-        (-pairs.difference, pairs.current > -1e-6, "current_logprobs"),
+    ordered = np.sort(pairs.difference)
+    for log_ratios, confident, side in (
+        (ordered, pairs.old > -1e-6, "old_logprobs"),
+        (-ordered[::-1], pairs.current > -1e-6, "current_logprobs"),
     ):
-        ordered = np.sort(difference)
-        low, high = float(ordered[len(ordered) // 200]), float(ordered[-1 - len(ordered) // 100])
-        if low > -0.02 or high > max(2e-3, -0.1 * low) or low < np.log(0.02):
+        low, high = float(log_ratios[len(ordered) // 200]), float(log_ratios[-1 - len(ordered) // 100])
+        one_sided = low <= -0.02 and high <= max(2e-3, -0.1 * low)
+        bounded = low > np.log(0.02) and log_ratios[0] > 1.3 * low - 0.02
+        if not one_sided or not bounded:
             continue
-        near_cut = float((difference < 0.85 * low).mean())
-        collapsed = float((confident & (difference < -1e-3)).mean())
-        bounded = float(ordered[0]) > 1.3 * low - 0.02
-        if bounded and (near_cut > 0.1 or collapsed > 0.05):
+        near_cut = float((log_ratios < 0.85 * low).mean())
+        collapsed = float((confident & (np.abs(pairs.difference) > 1e-3)).mean())
+        if near_cut > 0.1 or collapsed > 0.05:
             return float(np.exp(low)), side
     return None
 

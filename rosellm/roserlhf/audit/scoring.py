@@ -36,7 +36,7 @@ def unscored_as_zero(batch: Batch, seen: Seen) -> Iterator[Finding]:
     yield Finding(
         "unscored_as_zero",
         "error",
-        f"{some(int(unscored.sum()), batch.rows, 'row')} was not scored, and {how}",
+        f"no score in {some(int(unscored.sum()), batch.rows, 'row')}, and {how}",
         {"rows": rows_where(unscored)[:8], "with reward 0": int(zeros.sum()), "with an advantage": rows_where(credited)[:8]},
         "a grader failure, a timeout or a missing score was written as reward 0, like a wrong answer",
         "keep an unscored reward as None or NaN, and leave the row out of baseline, denominator and loss",
@@ -79,7 +79,7 @@ def ends_contradict(batch: Batch, seen: Seen) -> Iterator[Finding]:
         yield Finding(
             "ends_contradict",
             "error",
-            f"{some(int(both.sum()), batch.rows, 'row')} is terminated and truncated at once",
+            f"terminated and truncated at once in {some(int(both.sum()), batch.rows, 'row')}",
             {"rows": rows_where(both)[:8]},
             "a limit was reached in the step that ended the episode, and both flags were set",
             "an episode that ended by its own rules is terminated, and nothing is bootstrapped",
@@ -104,7 +104,7 @@ def truncation_from_width(batch: Batch, seen: Seen) -> Iterator[Finding]:
     yield Finding(
         "truncation_from_width",
         "error",
-        f"truncated is true exactly for the longest rows, and {some(int(wrong.sum()), batch.rows, 'row')} ends otherwise",
+        f"truncated is true exactly for the longest rows, against the way of ending of {some(int(wrong.sum()), batch.rows, 'row')}",
         {"end with a stop token but truncated": rows_where(finished_but_cut), "no stop token": rows_where(wrong & ~stops)[:8]},
         "truncation was guessed from the padded width",
         "carry the end reason of each episode with its data",
@@ -140,7 +140,7 @@ def truncation_as_terminal(batch: Batch, seen: Seen) -> Iterator[Finding]:
         yield Finding(
             "truncation_as_terminal",
             "error",
-            f"{some(int(terminal.sum()), batch.rows, 'row')} is truncated, and its last return omits the value of what follows",
+            f"truncated, but the last return omits the value of what follows, in {some(int(terminal.sum()), batch.rows, 'row')}",
             {"rows": rows_where(terminal)[:8], "last return": given[terminal][:8], "bootstrap": bootstrap[terminal][:8]},
             "a cut by a limit was treated as the end of the task, which teaches that a long attempt is worth nothing",
             "add gamma * bootstrap value to the last reward of truncated rows, and only there",
@@ -149,7 +149,7 @@ def truncation_as_terminal(batch: Batch, seen: Seen) -> Iterator[Finding]:
         yield Finding(
             "truncation_as_terminal",
             "error",
-            f"{some(int(bootstrapped.sum()), batch.rows, 'row')} terminated, and its last return adds a value of what follows",
+            f"terminated, but the last return adds a value of what follows, in {some(int(bootstrapped.sum()), batch.rows, 'row')}",
             {
                 "rows": rows_where(bootstrapped)[:8],
                 "last return": given[bootstrapped][:8],

@@ -103,7 +103,7 @@ def trained_after_stop(batch: Batch, seen: Seen) -> Iterator[Finding]:
     yield Finding(
         "trained_after_stop",
         "warning",
-        f"{some(early, runs, 'action')} ends one token behind its stop token",
+        f"a token behind the stop token is trained in {some(early, runs, 'action')}",
         {"rows": [int(row) for row in np.flatnonzero(seen.stops.early)[:8]]},
         "the mask stands one position too far to the right, or the template's glue after the reply is trained",
         "end the mask at the stop token; what the template writes behind it is context",
