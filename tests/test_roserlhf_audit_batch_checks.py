@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from rosellm.roserlhf import group_standardized_advantages, leave_one_out_advantages
 from rosellm.roserlhf.audit import Finding, Report, check_batch
-from rosellm.roserlhf.audit.derivation import batch_wide, relative_to
-from rosellm.roserlhf.audit.normalisation import readings
-from rosellm.roserlhf.audit.profile import measure_ids
+from rosellm.roserlhf.audit.batch.derivation import batch_wide, relative_to
+from rosellm.roserlhf.audit.batch.normalisation import readings
+from rosellm.roserlhf.audit.batch.profile import measure_ids
 
 
 def check(**arguments: Any) -> Report:
@@ -177,7 +177,7 @@ def test_readings_against_loops() -> None:
     generator = torch.Generator().manual_seed(0)
     mask = torch.rand(4, 6, generator=generator) < 0.6
     losses = torch.randn(4, 6, generator=generator)
-    from rosellm.roserlhf.audit.inputs import Batch
+    from rosellm.roserlhf.audit.batch.inputs import Batch
 
     numbers = readings(Batch(mask=mask, token_loss=losses))
     rows = [[float(x) for x, m in zip(row, flags, strict=True) if m] for row, flags in zip(losses, mask, strict=True)]

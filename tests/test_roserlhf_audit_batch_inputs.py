@@ -11,8 +11,8 @@ from oracles_audit import Shape, make_world
 
 from rosellm.roserlhf import DtypeError, RangeError, ShapeError
 from rosellm.roserlhf.audit import check_batch
-from rosellm.roserlhf.audit.batch import CHECKS, EXPLAINS
-from rosellm.roserlhf.audit.inputs import Reader
+from rosellm.roserlhf.audit.batch.check_batch import CHECKS, EXPLAINS
+from rosellm.roserlhf.audit.batch.inputs import Reader
 
 MASK = torch.tensor([[False, True, True], [True, True, False]])
 

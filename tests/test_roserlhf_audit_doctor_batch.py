@@ -15,8 +15,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from rosellm.roserlhf.audit import batch_file
-from rosellm.roserlhf.audit.batch_file import read_batch
+from rosellm.roserlhf.audit.batch import file as batch_file
+from rosellm.roserlhf.audit.batch.file import read_batch
 from rosellm.roserlhf.cli import main
 from rosellm.roserlhf.errors import ConfigError, MissingExtraError, RoseError, ShapeError, StoreError
 from rosellm.roserlhf.store import arrays

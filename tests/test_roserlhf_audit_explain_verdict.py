@@ -24,9 +24,9 @@ from rosellm.roserlhf import (
     sao_policy_loss,
     sapo_policy_loss,
 )
-from rosellm.roserlhf.audit.credit_formula import formula_of
-from rosellm.roserlhf.audit.update_gradient import UpdateGradient, differentiate
-from rosellm.roserlhf.audit.verdict import Verdict, verdicts
+from rosellm.roserlhf.audit.explanation.credit_formula import formula_of
+from rosellm.roserlhf.audit.explanation.update_gradient import UpdateGradient, differentiate
+from rosellm.roserlhf.audit.explanation.verdict import Verdict, verdicts
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.store.updates import Update, UpdatedRow
 

@@ -21,9 +21,9 @@ from loop_tampering import flip_weight, of_kind, of_trajectory, rewrite, with_ac
 from loop_worlds import Lookup, lines, tiny
 
 from rosellm.roserlhf.audit import Replay, replay
-from rosellm.roserlhf.audit import rerun as rerun_module
-from rosellm.roserlhf.audit import rerun_step as rerun_step_module
-from rosellm.roserlhf.audit.comparison import DRIFTING, GROWTH, QUANTITIES, STEPS, Comparison, Tolerance
+from rosellm.roserlhf.audit.rerun import replay as rerun_module
+from rosellm.roserlhf.audit.rerun import step as rerun_step_module
+from rosellm.roserlhf.audit.rerun.comparison import DRIFTING, GROWTH, QUANTITIES, STEPS, Comparison, Tolerance
 from rosellm.roserlhf.cli import main
 from rosellm.roserlhf.errors import CheckpointError, RangeError, RunFolderError, StoreError
 from rosellm.roserlhf.store import EventLog, LedgerEntry, Metrics, Policy, Update

@@ -9,24 +9,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rosellm.roserlhf.audit.batch import check_batch as check_batch
-    from rosellm.roserlhf.audit.explanation import Explanation as Explanation
-    from rosellm.roserlhf.audit.explanation import explain as explain
+    from rosellm.roserlhf.audit.batch.check_batch import check_batch as check_batch
+    from rosellm.roserlhf.audit.explanation.explain import Explanation as Explanation
+    from rosellm.roserlhf.audit.explanation.explain import explain as explain
     from rosellm.roserlhf.audit.findings import Finding as Finding
     from rosellm.roserlhf.audit.findings import Report as Report
     from rosellm.roserlhf.audit.findings import Severity as Severity
-    from rosellm.roserlhf.audit.rerun import Replay as Replay
-    from rosellm.roserlhf.audit.rerun import replay as replay
+    from rosellm.roserlhf.audit.rerun.replay import Replay as Replay
+    from rosellm.roserlhf.audit.rerun.replay import replay as replay
 
 _OWNERS = {
-    "Explanation": "explanation",
+    "Explanation": "explanation.explain",
     "Finding": "findings",
-    "Replay": "rerun",
+    "Replay": "rerun.replay",
     "Report": "findings",
     "Severity": "findings",
-    "check_batch": "batch",
-    "explain": "explanation",
-    "replay": "rerun",
+    "check_batch": "batch.check_batch",
+    "explain": "explanation.explain",
+    "replay": "rerun.replay",
 }
 """Public names by the module that owns them."""
 

@@ -134,7 +134,7 @@ def _batch(screen: Console, path: Path, flags: Mapping[str, str]) -> int:
     """Check the tensors of one training step."""
     with screen.status("reading"):
         from rosellm.roserlhf.audit import check_batch  # loads torch
-        from rosellm.roserlhf.audit.batch_file import read_batch
+        from rosellm.roserlhf.audit.batch.file import read_batch
 
         report = check_batch(**read_batch(path))
     show_report(screen, report)

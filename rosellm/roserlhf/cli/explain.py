@@ -37,7 +37,7 @@ def run(argv: Sequence[str]) -> int:
     options = build(ExplainOptions, parsed.options)
     folder = run_folder(parsed.operands[0])
 
-    from rosellm.roserlhf.audit.explanation import explain  # loads torch
+    from rosellm.roserlhf.audit.explanation.explain import explain  # loads torch
     from rosellm.roserlhf.cli.explanation_view import show_explanation, show_token
     from rosellm.roserlhf.cli.safe_text import console
 

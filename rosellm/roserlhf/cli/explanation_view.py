@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rosellm.roserlhf.audit.credit_formula import brief
-from rosellm.roserlhf.audit.explanation import Explanation
-from rosellm.roserlhf.audit.reward_story import CreditStory, Member
-from rosellm.roserlhf.audit.token_arithmetic import arithmetic
-from rosellm.roserlhf.audit.token_story import TokenStory
-from rosellm.roserlhf.audit.update_story import TokenUpdate, UpdateStory
+from rosellm.roserlhf.audit.explanation.credit_formula import brief
+from rosellm.roserlhf.audit.explanation.explain import Explanation
+from rosellm.roserlhf.audit.explanation.reward_story import CreditStory, Member
+from rosellm.roserlhf.audit.explanation.token_arithmetic import arithmetic
+from rosellm.roserlhf.audit.explanation.token_story import TokenStory
+from rosellm.roserlhf.audit.explanation.update_story import TokenUpdate, UpdateStory
 from rosellm.roserlhf.cli.safe_text import safe
 
 SHOWN_LINES = 240

@@ -21,8 +21,8 @@ from rosellm.roserlhf.errors import ConfigError, RangeError
 from rosellm.roserlhf.report.markup import visible
 
 if TYPE_CHECKING:
-    from rosellm.roserlhf.audit.comparison import Compared
-    from rosellm.roserlhf.audit.rerun import Replay
+    from rosellm.roserlhf.audit.rerun.comparison import Compared
+    from rosellm.roserlhf.audit.rerun.replay import Replay
 
 FLAGS = {"json": Flag("write what was found to a file, too", "FILE"), "help": Flag("this list")}
 
@@ -45,7 +45,7 @@ def run(argv: Sequence[str]) -> int:
     if not (folder / "run.toml").is_file():
         raise ConfigError(f"RUN must be a run folder, got {folder}, which holds no run.toml")
 
-    from rosellm.roserlhf.audit.rerun import replay  # loads torch
+    from rosellm.roserlhf.audit.rerun.replay import replay  # loads torch
 
     console = Console(highlight=False, soft_wrap=True)
     with Display(console) as display:

@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.padding import Padding
 
-from rosellm.roserlhf.audit.evidence import find_stored, open_log
-from rosellm.roserlhf.audit.outcome import ending_of
+from rosellm.roserlhf.audit.explanation.evidence import find_stored, open_log
+from rosellm.roserlhf.audit.explanation.outcome import ending_of
 from rosellm.roserlhf.cli.safe_text import safe
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.report.token_fate import Fate, fates

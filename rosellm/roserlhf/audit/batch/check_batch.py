@@ -11,14 +11,14 @@ import numpy as np
 import torch
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.audit import credit as credit_checks
-from rosellm.roserlhf.audit import groups, logprobs, masks, normalisation, ratios, sampling, scoring, stops
-from rosellm.roserlhf.audit import roles as role_checks
-from rosellm.roserlhf.audit import values as value_checks
-from rosellm.roserlhf.audit.check import CannotTellError, Check
+from rosellm.roserlhf.audit.batch import credit as credit_checks
+from rosellm.roserlhf.audit.batch import groups, logprobs, masks, normalisation, ratios, sampling, scoring, stops
+from rosellm.roserlhf.audit.batch import roles as role_checks
+from rosellm.roserlhf.audit.batch import values as value_checks
+from rosellm.roserlhf.audit.batch.check import CannotTellError, Check
+from rosellm.roserlhf.audit.batch.inputs import POLICY_ROLES, Batch, Reader, as_tensor
+from rosellm.roserlhf.audit.batch.profile import Profile, measure, read
 from rosellm.roserlhf.audit.findings import Contents, Finding, Report
-from rosellm.roserlhf.audit.inputs import POLICY_ROLES, Batch, Reader, as_tensor
-from rosellm.roserlhf.audit.profile import Profile, measure, read
 from rosellm.roserlhf.errors import DtypeError, RangeError, ShapeError
 from rosellm.roserlhf.objective.aggregation import Aggregation
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rosellm.roserlhf.audit.inputs import Batch
+from rosellm.roserlhf.audit.batch.inputs import Batch
 
 Array: TypeAlias = NDArray[Any]
 Column = TypeVar("Column")

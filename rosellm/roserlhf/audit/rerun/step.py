@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rosellm.roserlhf.audit.comparison import Comparison, Difference, leaves
+from rosellm.roserlhf.audit.rerun.comparison import Comparison, Difference, leaves
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.batching.tensors import Batch, pad
 from rosellm.roserlhf.learner.logprobs import policy_logprobs

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rosellm.roserlhf.audit.credit_formula import brief
-from rosellm.roserlhf.audit.explanation import Explanation
-from rosellm.roserlhf.audit.reward_story import CreditStory
-from rosellm.roserlhf.audit.token_story import TokenStory
-from rosellm.roserlhf.audit.update_story import TokenUpdate, UpdateStory
-from rosellm.roserlhf.audit.verdict import is_the_ratio
+from rosellm.roserlhf.audit.explanation.credit_formula import brief
+from rosellm.roserlhf.audit.explanation.explain import Explanation
+from rosellm.roserlhf.audit.explanation.reward_story import CreditStory
+from rosellm.roserlhf.audit.explanation.token_story import TokenStory
+from rosellm.roserlhf.audit.explanation.update_story import TokenUpdate, UpdateStory
+from rosellm.roserlhf.audit.explanation.verdict import is_the_ratio
 
 Section = tuple[str, tuple[str, ...]]
 """A heading and its lines."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rosellm.roserlhf.audit.credit_formula import brief
-from rosellm.roserlhf.audit.evidence import TRAINING, Evidence
-from rosellm.roserlhf.audit.reward_story import CreditStory
-from rosellm.roserlhf.audit.token_story import TokenStory
-from rosellm.roserlhf.audit.update_story import UpdateStory
+from rosellm.roserlhf.audit.explanation.credit_formula import brief
+from rosellm.roserlhf.audit.explanation.evidence import TRAINING, Evidence
+from rosellm.roserlhf.audit.explanation.reward_story import CreditStory
+from rosellm.roserlhf.audit.explanation.token_story import TokenStory
+from rosellm.roserlhf.audit.explanation.update_story import UpdateStory
 from rosellm.roserlhf.batching.credit import ALONE, UNIFORM
 from rosellm.roserlhf.record.exclusion import NOT_TRAINABLE, STALE, UNSCORED
 from rosellm.roserlhf.trajectory import Trajectory

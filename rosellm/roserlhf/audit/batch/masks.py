@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 from torch import Tensor
 
-from rosellm.roserlhf.audit.check import Check, Seen, places, rows_where, some
+from rosellm.roserlhf.audit.batch.check import Check, Seen, places, rows_where, some
+from rosellm.roserlhf.audit.batch.inputs import Batch
+from rosellm.roserlhf.audit.batch.profile import Array, OverlapColumns, below_zero, count, is_one_of
 from rosellm.roserlhf.audit.findings import Finding
-from rosellm.roserlhf.audit.inputs import Batch
-from rosellm.roserlhf.audit.profile import Array, OverlapColumns, below_zero, count, is_one_of
 
 _REPAIRED = 0.1
 """A move repairs a row if at most this share of its misplaced tokens remains."""

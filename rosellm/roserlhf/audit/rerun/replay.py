@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.audit.comparison import Compared, Comparison, Difference, Tolerance
-from rosellm.roserlhf.audit.rerun_step import Recorded, StepRerun
+from rosellm.roserlhf.audit.rerun.comparison import Compared, Comparison, Difference, Tolerance
+from rosellm.roserlhf.audit.rerun.step import Recorded, StepRerun
 from rosellm.roserlhf.errors import CheckpointError, RangeError, RunFolderError
 from rosellm.roserlhf.models.causal import load_weights, weights_hash
 from rosellm.roserlhf.recipes import load_recipe

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.audit.evidence import Evidence, read_evidence
-from rosellm.roserlhf.audit.outcome import ending_of, headline, outside, why_nothing_moved
-from rosellm.roserlhf.audit.plain_json import strict
-from rosellm.roserlhf.audit.reward_story import CreditStory, credit_story, recomputed_rows, tampered, trained_rows
-from rosellm.roserlhf.audit.token_story import TokenStory, token_stories
-from rosellm.roserlhf.audit.update_story import UpdateStory, update_stories
+from rosellm.roserlhf.audit.explanation.evidence import Evidence, read_evidence
+from rosellm.roserlhf.audit.explanation.outcome import ending_of, headline, outside, why_nothing_moved
+from rosellm.roserlhf.audit.explanation.plain_json import strict
+from rosellm.roserlhf.audit.explanation.reward_story import CreditStory, credit_story, recomputed_rows, tampered, trained_rows
+from rosellm.roserlhf.audit.explanation.token_story import TokenStory, token_stories
+from rosellm.roserlhf.audit.explanation.update_story import UpdateStory, update_stories
 from rosellm.roserlhf.errors import ConfigError, RangeError
 from rosellm.roserlhf.trainer.config import TrainConfig
 
@@ -68,7 +68,7 @@ class Explanation:
 
     def as_html(self) -> str:
         """Return a self-contained page; what the model wrote is escaped in it."""
-        from rosellm.roserlhf.audit.explanation_page import build_page
+        from rosellm.roserlhf.audit.explanation.page import build_page
 
         return build_page(self)
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from rosellm.roserlhf.audit.check import CannotTellError, Check, Seen
+from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen
+from rosellm.roserlhf.audit.batch.inputs import Batch
 from rosellm.roserlhf.audit.findings import Finding
-from rosellm.roserlhf.audit.inputs import Batch
 
 _EXACT, _OFF = 0.9999, 0.999
 _FEWEST = 8

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from rosellm.roserlhf.audit.credit_formula import brief
-from rosellm.roserlhf.audit.explanation import Explanation
-from rosellm.roserlhf.audit.reward_story import CreditStory
-from rosellm.roserlhf.audit.token_arithmetic import arithmetic, precise
-from rosellm.roserlhf.audit.token_story import TokenStory
-from rosellm.roserlhf.audit.update_story import TokenUpdate, UpdateStory
+from rosellm.roserlhf.audit.explanation.credit_formula import brief
+from rosellm.roserlhf.audit.explanation.explain import Explanation
+from rosellm.roserlhf.audit.explanation.reward_story import CreditStory
+from rosellm.roserlhf.audit.explanation.token_arithmetic import arithmetic, precise
+from rosellm.roserlhf.audit.explanation.token_story import TokenStory
+from rosellm.roserlhf.audit.explanation.update_story import TokenUpdate, UpdateStory
 from rosellm.roserlhf.report.document import document
 from rosellm.roserlhf.report.markup import Html, join, tag, text, visible
 from rosellm.roserlhf.report.style import CSS

@@ -7,10 +7,10 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rosellm.roserlhf.audit.evidence import Evidence
-from rosellm.roserlhf.audit.reward_story import same
-from rosellm.roserlhf.audit.update_gradient import RowGradient, UpdateGradient, differentiate
-from rosellm.roserlhf.audit.verdict import Verdict, verdicts
+from rosellm.roserlhf.audit.explanation.evidence import Evidence
+from rosellm.roserlhf.audit.explanation.reward_story import same
+from rosellm.roserlhf.audit.explanation.update_gradient import RowGradient, UpdateGradient, differentiate
+from rosellm.roserlhf.audit.explanation.verdict import Verdict, verdicts
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.errors import RoseError
 from rosellm.roserlhf.store.updates import Update

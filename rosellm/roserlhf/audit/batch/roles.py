@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rosellm.roserlhf.audit.check import Check, Seen, places, rows_where, some
+from rosellm.roserlhf.audit.batch.check import Check, Seen, places, rows_where, some
+from rosellm.roserlhf.audit.batch.inputs import Batch
+from rosellm.roserlhf.audit.batch.profile import count
 from rosellm.roserlhf.audit.findings import Finding
-from rosellm.roserlhf.audit.inputs import Batch
-from rosellm.roserlhf.audit.profile import count
 
 
 def foreign_tokens_trained(batch: Batch, seen: Seen) -> Iterator[Finding]:

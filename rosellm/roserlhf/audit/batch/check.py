@@ -13,9 +13,9 @@ from typing import TypeAlias
 import numpy as np
 from torch import Tensor
 
+from rosellm.roserlhf.audit.batch.inputs import Batch
+from rosellm.roserlhf.audit.batch.profile import Array, Profile
 from rosellm.roserlhf.audit.findings import Finding
-from rosellm.roserlhf.audit.inputs import Batch
-from rosellm.roserlhf.audit.profile import Array, Profile
 
 Seen: TypeAlias = Profile[Array]
 """The profile after it was read back."""
@@ -59,7 +59,7 @@ def some(total: int, of: int, what: str) -> str:
     """Write `3 of 8 rows`.
 
     Example:
-        >>> from rosellm.roserlhf.audit.check import some
+        >>> from rosellm.roserlhf.audit.batch.check import some
         >>> some(3, 8, "row"), some(1, 1, "row")
         ('3 of 8 rows', '1 of 1 row')
     """

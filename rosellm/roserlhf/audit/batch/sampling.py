@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from rosellm.roserlhf.audit.check import CannotTellError, Check, Seen, places, some
+from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen, places, some
+from rosellm.roserlhf.audit.batch.inputs import Batch
+from rosellm.roserlhf.audit.batch.profile import Array
+from rosellm.roserlhf.audit.batch.ratios import stale_rows
 from rosellm.roserlhf.audit.findings import Finding, Severity
-from rosellm.roserlhf.audit.inputs import Batch
-from rosellm.roserlhf.audit.profile import Array
-from rosellm.roserlhf.audit.ratios import stale_rows
 
 _FEWEST, _MOST = 48, 1024
 """Tokens below which nothing is concluded, and above which no more are looked at."""

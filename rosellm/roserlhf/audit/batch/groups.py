@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rosellm.roserlhf.audit.check import CannotTellError, Check, Seen, some
+from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen, some
+from rosellm.roserlhf.audit.batch.inputs import Batch
+from rosellm.roserlhf.audit.batch.profile import Array
 from rosellm.roserlhf.audit.findings import Finding, Severity
-from rosellm.roserlhf.audit.inputs import Batch
-from rosellm.roserlhf.audit.profile import Array
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rosellm.roserlhf.audit.check import Check, Seen, places, rows_where, some
+from rosellm.roserlhf.audit.batch.check import Check, Seen, places, rows_where, some
+from rosellm.roserlhf.audit.batch.inputs import Batch
+from rosellm.roserlhf.audit.batch.profile import Array
 from rosellm.roserlhf.audit.findings import Finding
-from rosellm.roserlhf.audit.inputs import Batch
-from rosellm.roserlhf.audit.profile import Array
 
 _CERTAIN = -1e-2
 """Rows whose log-probabilities sum to more than this are too certain to show a change of the weights."""

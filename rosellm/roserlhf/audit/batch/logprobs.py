@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rosellm.roserlhf.audit.check import Check, Seen, places, rows_where, some
+from rosellm.roserlhf.audit.batch.check import Check, Seen, places, rows_where, some
+from rosellm.roserlhf.audit.batch.inputs import Batch
+from rosellm.roserlhf.audit.batch.profile import Array, LogprobColumns
 from rosellm.roserlhf.audit.findings import Finding
-from rosellm.roserlhf.audit.inputs import Batch
-from rosellm.roserlhf.audit.profile import Array, LogprobColumns
 
 _ROUNDING = 1e-3
 """How far above 0 a log-probability may lie by rounding."""

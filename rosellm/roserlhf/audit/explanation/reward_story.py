@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rosellm.roserlhf.audit.credit_formula import formula_of
-from rosellm.roserlhf.audit.evidence import Evidence
+from rosellm.roserlhf.audit.explanation.credit_formula import formula_of
+from rosellm.roserlhf.audit.explanation.evidence import Evidence
 from rosellm.roserlhf.batching.credit import group_rows, total_reward
 from rosellm.roserlhf.batching.rows import Row, row_of
 from rosellm.roserlhf.errors import RecordError, RoseError

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from torch import Tensor
 
-from rosellm.roserlhf.audit.check import Check, Seen, places, some
+from rosellm.roserlhf.audit.batch.check import Check, Seen, places, some
+from rosellm.roserlhf.audit.batch.inputs import Batch
 from rosellm.roserlhf.audit.findings import Finding, Severity
-from rosellm.roserlhf.audit.inputs import Batch
 
 _CAUSE = "the end-of-sequence token was taken for padding (same id), or the mask was cut at the text without it"
 _FIX = "include the sampled stop token in the mask: a policy that is never trained to stop forgets how to end its turn"

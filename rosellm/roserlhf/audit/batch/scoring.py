@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from rosellm.roserlhf.audit.check import CannotTellError, Check, Seen, rows_where, some
-from rosellm.roserlhf.audit.credit import row_advantages
-from rosellm.roserlhf.audit.derivation import relative_to
+from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen, rows_where, some
+from rosellm.roserlhf.audit.batch.credit import row_advantages
+from rosellm.roserlhf.audit.batch.derivation import relative_to
+from rosellm.roserlhf.audit.batch.inputs import Batch
+from rosellm.roserlhf.audit.batch.profile import Array
 from rosellm.roserlhf.audit.findings import Finding
-from rosellm.roserlhf.audit.inputs import Batch
-from rosellm.roserlhf.audit.profile import Array
 
 _TINY = 1e-6
 

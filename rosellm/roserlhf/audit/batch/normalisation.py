@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from rosellm.roserlhf.audit.check import Check, Seen
+from rosellm.roserlhf.audit.batch.check import Check, Seen
+from rosellm.roserlhf.audit.batch.inputs import Batch
 from rosellm.roserlhf.audit.findings import Finding
-from rosellm.roserlhf.audit.inputs import Batch
 
 _TOLERANCE, _HALF_TOLERANCE = 1e-4, 1e-2
 """Relative difference that float32 sums, and 16-bit losses, may show."""

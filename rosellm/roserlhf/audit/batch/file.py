@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.audit.batch import check_batch
+from rosellm.roserlhf.audit.batch.check_batch import check_batch
 from rosellm.roserlhf.config import nearest
 from rosellm.roserlhf.errors import ConfigError, ShapeError, StoreError
 from rosellm.roserlhf.store.arrays import LARGEST, Column, column_names, read_columns

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rosellm.roserlhf.audit.credit_formula import brief
-from rosellm.roserlhf.audit.update_gradient import RowGradient, call
+from rosellm.roserlhf.audit.explanation.credit_formula import brief
+from rosellm.roserlhf.audit.explanation.update_gradient import RowGradient, call
 from rosellm.roserlhf.batching.tensors import pad
 from rosellm.roserlhf.trainer.recipe import PolicyObjective
 

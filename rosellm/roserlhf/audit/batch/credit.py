@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from rosellm.roserlhf.audit.check import CannotTellError, Check, Seen, places, rows_where, some
-from rosellm.roserlhf.audit.derivation import Fit, are_raw, batch_wide, chunks, interleaved, relative_to
+from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen, places, rows_where, some
+from rosellm.roserlhf.audit.batch.derivation import Fit, are_raw, batch_wide, chunks, interleaved, relative_to
+from rosellm.roserlhf.audit.batch.groups import members, scored_rewards, uniform_groups
+from rosellm.roserlhf.audit.batch.inputs import Batch
+from rosellm.roserlhf.audit.batch.profile import Array
 from rosellm.roserlhf.audit.findings import Finding
-from rosellm.roserlhf.audit.groups import members, scored_rewards, uniform_groups
-from rosellm.roserlhf.audit.inputs import Batch
-from rosellm.roserlhf.audit.profile import Array
 
 _TINY = 1e-6
 

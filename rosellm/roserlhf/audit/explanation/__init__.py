@@ -1,0 +1,1 @@
+"""Why a token moved: `run folder + trajectory -> rewards, advantage, ratio, verdict, derivative`."""
