@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from oracles_audit import Shape, healthy_arguments, make_world, with_critic, with_loss
@@ -78,7 +80,7 @@ class Recurrent(torch.nn.Module):
 
 
 @pytest.mark.parametrize("said", [{"lag": 0, "before_update": False}, {}])
-def test_what_policy_gradient_updates_do_to_a_policy_is_no_temperature(said: dict[str, object]) -> None:
+def test_what_policy_gradient_updates_do_to_a_policy_is_no_temperature(said: dict[str, Any]) -> None:
     """Updates make a policy sharper: the log-ratio then is a function of the log-probability, as after a temperature."""
     torch.manual_seed(0)
     model, looked_alike = Recurrent(12), 0
@@ -112,7 +114,7 @@ def test_what_policy_gradient_updates_do_to_a_policy_is_no_temperature(said: dic
     ("temperature", "said", "severity"), [(0.6, {}, "warning"), (1.5, {}, "info"), (1.5, {"temperature": 1.5}, "warning")]
 )
 def test_R11_a_temperature_on_data_that_may_be_older_than_the_weights(
-    temperature: float, said: dict[str, float], severity: str
+    temperature: float, said: dict[str, Any], severity: str
 ) -> None:
     logits = 3 * torch.randn(400, generator=torch.Generator().manual_seed(0))
     tempered, plain = torch.nn.functional.logsigmoid(logits / temperature)[None], torch.nn.functional.logsigmoid(logits)[None]
