@@ -120,3 +120,19 @@ def test_R11_a_temperature_on_data_that_may_be_older_than_the_weights(
     tempered, plain = torch.nn.functional.logsigmoid(logits / temperature)[None], torch.nn.functional.logsigmoid(logits)[None]
     report = check_batch(action_mask=[[True] * 400], old_logprobs=tempered, current_logprobs=plain, before_update=False, **said)
     assert [(f.check, f.severity) for f in report.findings] == [("temperature_mismatch", severity)]
+
+
+@pytest.mark.parametrize("made", ["whitened over the batch after the group baseline", "of rewards with a KL penalty"])
+def test_advantages_that_are_not_zero_in_a_uniform_group_by_design(made: str) -> None:
+    """REINFORCE++ with a group baseline, and GRPO whose penalty is part of a reward that the caller did not pass."""
+    rewards = torch.tensor([1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0])
+    mask = torch.arange(6) < torch.tensor([3, 6, 4, 5, 2, 6, 3, 3, 4, 6, 5, 1])[:, None]
+    if made.startswith("whitened"):
+        centred = (rewards.view(3, 4) - rewards.view(3, 4).mean(1, keepdim=True)).flatten()
+        tokens = centred[:, None].expand(12, 6)[mask]
+        advantages = (centred - tokens.mean()) / tokens.std()
+    else:
+        penalised = (rewards - 0.05 * torch.rand(12, generator=torch.Generator().manual_seed(0))).view(3, 4)
+        advantages = ((penalised - penalised.mean(1, keepdim=True)) / penalised.std(1, keepdim=True)).flatten()
+    report = check_batch(action_mask=mask, rewards=rewards, advantages=advantages, group_ids=[0] * 4 + [1] * 4 + [2] * 4)
+    assert report.worst == "info", report

@@ -106,7 +106,7 @@ def _temperature_severity(batch: Batch, seen: Seen, slope: float) -> Severity:
     """Fresh data: error. Else information where current is the sharper side, unless T was declared: training sharpens, too."""
     if _severity(batch, seen) == "error":
         return "error"
-    declared = 0.0 if batch.temperature is None else abs(math.log(batch.temperature))
+    declared = abs(math.log(batch.temperature or 1.0))
     confirmed = declared > 0 and abs(abs(math.log(slope)) - declared) < _AS_DECLARED
     return "warning" if slope > 1 or confirmed else "info"
 
