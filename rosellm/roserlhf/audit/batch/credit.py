@@ -188,7 +188,7 @@ def advantage_in_uniform_group(batch: Batch, seen: Seen) -> Iterator[Finding]:
         "info" if foreign else "error",
         f"an advantage in {some(int(wrong.sum()), batch.rows, 'row')} whose group has no difference in reward",
         {"rows": rows_where(wrong)[:8], "rewards": seen.reward[wrong][:8], "advantages": advantages[wrong][:8]},
-        "the advantages were made from other rewards than these: a KL penalty or a length penalty was added, or weights differ"
+        "the advantages were made from other rewards (a penalty or weights came in between) or over other groups than these"
         if foreign
         else "a rounding residue was divided by a standard deviation that is a residue too, or a group of one kept its raw reward",
         "pass the rewards that entered the estimator"
