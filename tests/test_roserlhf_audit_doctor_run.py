@@ -469,7 +469,7 @@ def test_a_log_that_is_written_meanwhile_can_be_inspected(run: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "arguments must be RUN"),
+        ([], "doctor must be given one of RUN, --model and --batch, got none"),
         (["run", "other"], "arguments must be RUN"),
         (["run", "--env", "shop"], "--env must come with --model, got RUN"),
         (["--model", "nowhere"], "--model must be a run folder, one of its checkpoints/<step> or a folder with config.json"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,16 @@ def test_help_lists_the_three_ways(capsys: pytest.CaptureFixture[str]) -> None:
     out = printed(capsys, "--help")
     assert out.count("roserlhf show") == 3
     assert "--reward any|positive|zero|negative|unscored" in out
+
+
+def test_rewards_are_weighed_as_the_run_recorded_and_no_code_of_it_is_imported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = trained_run(tmp_path / "run")
+    toml = run / "run.toml"
+    toml.write_text(toml.read_text(encoding="utf-8").replace('"shop"', '"antigravity:Gone"'), encoding="utf-8")
+    with EventLog.open(run / "events.db") as log:
+        log.append_metrics("process", 2, {"machine": {}, "reward_weights": {"correct": 3.0}, "success_component": "correct"})
+    out = printed(capsys, "run")
+    assert f"     3      1  terminated  trained  {name_of('a')}\n" in out
+    assert "antigravity" not in sys.modules

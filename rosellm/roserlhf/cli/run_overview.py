@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +13,12 @@ from rosellm.roserlhf.batching.credit import total_reward
 from rosellm.roserlhf.cli.run_list import status_of, steps_of, success_of
 from rosellm.roserlhf.cli.safe_text import safe
 from rosellm.roserlhf.cli.whole_table import print_whole, whole_table
-from rosellm.roserlhf.environment.named import environment_class
-from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.errors import RunFolderError
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.report.run_folder import Run, read_run
 from rosellm.roserlhf.report.token_fate import Fate, fates
 from rosellm.roserlhf.store import EventLog, Ledger, StoredTrajectory
+from rosellm.roserlhf.trainer.provenance import provenance
 
 if TYPE_CHECKING:
     from rosellm.roserlhf.cli.show import ShowOptions
@@ -40,17 +41,16 @@ def show_overview(console: Console, folder: Path, options: ShowOptions) -> None:
     if not path.is_file():
         console.print(safe("no event log (events.db) yet"))
         return
-    weights = reward_weights(found.config or {})
     with EventLog.read(path) as log:
         _show_counts(console, log)
-        _show_trajectories(console, log, weights, options)
+        _show_trajectories(console, log, reward_weights(log), options)
 
 
-def reward_weights(config: Mapping[str, object]) -> Mapping[str, float] | None:
-    """Return the weights of the reward components; None where the environment cannot be imported here."""
+def reward_weights(log: EventLog) -> Mapping[str, float] | None:
+    """Return the weights of the reward components as the run recorded them; None if it did not. No code of the run is imported."""
     try:
-        return environment_class(str(config.get("environment"))).reward_weights
-    except ConfigError:
+        return provenance(log, sys.maxsize).reward_weights
+    except RunFolderError:
         return None
 
 
