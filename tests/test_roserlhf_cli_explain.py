@@ -60,6 +60,14 @@ def test_the_table_has_a_story_a_group_and_a_line_per_token(tmp_path: Path, caps
     assert "A = (R - mean) / (s + 1e-08) = (0 - 0.5) / (0.5 + 1e-08) = -1\n" in out
 
 
+def test_a_verdict_is_whole_in_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["explain", str(trained_run(tmp_path / "run")), name_of("b")]) == 0
+    assert "clip binds: below 0.8, A < 0\n" in capsys.readouterr().out
+
+
 def test_one_token_can_be_checked_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = printed(capsys, "explain", str(trained_run(tmp_path / "run")), name_of("b"), "--token", "2")
     for line in (

@@ -112,7 +112,10 @@ def _show_tokens(console: Console, tokens: Sequence[TokenStory], update: UpdateS
                 (part.pad_left if name.startswith(">") else part.pad_right)(width - part.cell_len)
         line = Text(" ").join(parts)
         line.stylize(style)
-        console.print(line, no_wrap=True, overflow="ellipsis")
+        if len(parts) == len(columns):
+            console.print(line, soft_wrap=True)  # the verdict comes last and is what the line is read for
+        else:
+            console.print(line, no_wrap=True, overflow="ellipsis")
 
 
 def _left_out_middle(lines: list[tuple[list[str], str]]) -> list[tuple[list[str], str]]:
