@@ -24,6 +24,8 @@ commands:
   train    train an agent; writes a run folder with checkpoints and a report
   eval     success of a trained run, or of one checkpoint, on held-out tasks
   report   write the report of a run folder again
+  export   write a run's records and ledger as Parquet or JSON lines
+  import   make an event log from an export
 
   roserlhf COMMAND --help lists the options of a command
 
@@ -35,7 +37,7 @@ examples:
   roserlhf train --recipe grpo --seed 1 --out runs/mine
   roserlhf eval runs/mine --tasks 2048 --samples 8
 """
-COMMANDS = {"train": "train", "eval": "evaluate", "report": "report"}
+COMMANDS = {"train": "train", "eval": "evaluate", "report": "report", "export": "export", "import": "import_"}
 """Every command and the module of this package that runs it."""
 
 

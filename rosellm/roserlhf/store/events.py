@@ -135,7 +135,7 @@ class EventLog(EventReader):
                 self._require_same(trajectory, step, phase)
                 return False
             packed = pack_record(trajectory)
-            self._insert(TRAJECTORIES, _columns(trajectory, place, packed))
+            self._insert(TRAJECTORIES, trajectory_columns(trajectory, place, packed))
             self._insert(RECORDS, (packed.to_bytes(),))
         return True
 
@@ -294,7 +294,7 @@ class EventLog(EventReader):
         self._database.write(table.insertion, checked(values))
 
 
-def _columns(trajectory: Trajectory, place: tuple[str, int], packed: Packed) -> tuple[Any, ...]:
+def trajectory_columns(trajectory: Trajectory, place: tuple[str, int], packed: Packed) -> tuple[Any, ...]:
     """Fill the columns of `TRAJECTORIES` from a record."""
     versions = trajectory.behavior_policy_versions
     return (

@@ -1,0 +1,118 @@
+"""A log filled from an export: `rows with their checksums -> events.db`, whole or not at all.
+
+Rows are taken as another log stored them, superseded ones too, so that every read gives what it gave there. Nothing is believed:
+every row has a checksum over what is restored from it, every record is built through its constructors and compared with its digest,
+and in the end every row is read once and the ledger replayed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rosellm.roserlhf.errors import RoseError, StoreError
+from rosellm.roserlhf.store.database import Database
+from rosellm.roserlhf.store.encoding import Packed, pack, unpack_record
+from rosellm.roserlhf.store.events import trajectory_columns
+from rosellm.roserlhf.store.export_folder import sync
+from rosellm.roserlhf.store.ledger import Ledger
+from rosellm.roserlhf.store.reading import EventReader
+from rosellm.roserlhf.store.tables import RECORDS, SCHEMA, TRAJECTORIES, Table, checked, name
+
+_ROWS_PER_COMMIT = 256
+_ORPHANS = "SELECT trajectory_id FROM scores WHERE trajectory_id NOT IN (SELECT trajectory_id FROM trajectories) LIMIT 1"
+
+
+def row_checksum(superseded: bool, values: Sequence[Any]) -> int:
+    """Compute the CRC-32 of what is restored from an exported row."""
+    return zlib.crc32(pack((superseded, *values)))
+
+
+class CopiedLog:
+    """A log that is being filled; use :func:`copied_log`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._pending: list[tuple[Table, Sequence[Any], bool]] = []
+
+    def add_record(self, packed: Packed, *, step: int, phase: str, superseded: bool, digest: bytes) -> None:
+        """Add a record after building it.
+
+        Raises:
+            StoreError: it is not what was written, or no legal record.
+        """
+        if packed.digest() != digest:
+            raise StoreError("does not match its digest")
+        self.add(TRAJECTORIES, trajectory_columns(unpack_record(packed), (phase, step), packed), superseded=superseded)
+        self.add(RECORDS, (packed.to_bytes(),), superseded=False)
+
+    def add(self, table: Table, values: Sequence[Any], *, superseded: bool) -> None:
+        """Add a row of one table, as it was stored."""
+        self._pending.append((table, values, superseded))
+        if len(self._pending) >= _ROWS_PER_COMMIT:
+            self.write()
+
+    def write(self) -> None:
+        """Commit what was added."""
+        with self._database.transaction():
+            for table, values, superseded in self._pending:
+                self._database.write(table.insertion, checked(values))
+                if superseded:
+                    mark = f"UPDATE {table.name} SET superseded = 1, checksum = ~checksum WHERE row = last_insert_rowid()"
+                    self._database.write(mark, ())
+        self._pending.clear()
+
+
+@contextlib.contextmanager
+def copied_log(path: Path) -> Iterator[CopiedLog]:
+    """Make a new log; it appears under its name when the block has ended well and its rows have been checked.
+
+    Raises:
+        StoreError: the file exists, its folder cannot be written, or the rows do not belong together.
+    """
+    if path.exists():
+        raise StoreError(f"{path} must not exist yet; name another place to import to")
+    made = next((parent for parent in reversed(path.parents) if not parent.exists()), None)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=".import-", dir=path.parent))
+    except OSError as error:
+        raise StoreError(f"{path} cannot be created: {error.strerror or error}") from error
+    try:
+        database = Database.create(aside / path.name, SCHEMA)
+        with contextlib.closing(database):
+            log = CopiedLog(database)
+            yield log
+            log.write()
+            if orphans := database.rows(_ORPHANS):
+                raise StoreError(f"a score must be about a record of the export, got one about {name(orphans[0][0])!r:.200}")
+        _check(aside / path.name)
+        _put(aside / path.name, path)
+    except BaseException:
+        shutil.rmtree(made or aside, ignore_errors=True)
+        raise
+    shutil.rmtree(aside)
+
+
+def _check(path: Path) -> None:
+    """Read every row through its constructor, and the ledger as a whole."""
+    try:
+        with EventReader.read(path) as log:
+            for rows in (log.scores, log.ledger, log.policies, log.metrics, log.updates):
+                for _ in rows(include_superseded=True):
+                    pass
+            Ledger(log.ledger())
+    except RoseError as error:
+        raise StoreError(f"the rows of an export must make a log, got some that do not: {error}") from error
+
+
+def _put(new: Path, path: Path) -> None:
+    sync(new)
+    os.replace(new, path)
+    sync(path.parent)
