@@ -36,7 +36,6 @@ def test_a_record_survives_the_bytes_bit_for_bit(trajectory: Trajectory) -> None
     # Equality takes 0.0 for -0.0 and 1 for True; the bytes and the hash do not.
     assert pack_record(back).to_bytes() == packed.to_bytes()
     assert back.content_hash() == trajectory.content_hash()
-    assert again.digest() == packed.digest()
 
 
 @PROPERTY

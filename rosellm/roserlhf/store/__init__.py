@@ -1,7 +1,7 @@
 """Records at rest: the event log of a run and the ledger of its attempts."""
 
 from rosellm.roserlhf.store.events import EventLog
-from rosellm.roserlhf.store.ledger import Ledger, LedgerEntry, State, TokenCounts
+from rosellm.roserlhf.store.ledger import Ledger, LedgerEntry, LedgerSummary, State, TokenCounts
 from rosellm.roserlhf.store.rows import Metrics, PackedTrajectory, Policy, StoredTrajectory, TrajectorySummary
 from rosellm.roserlhf.store.updates import Update, UpdatedRow
 
@@ -9,6 +9,7 @@ __all__ = [
     "EventLog",
     "Ledger",
     "LedgerEntry",
+    "LedgerSummary",
     "Metrics",
     "PackedTrajectory",
     "Policy",

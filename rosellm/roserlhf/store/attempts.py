@@ -50,7 +50,7 @@ class OpenAttempts:
                 check_transition(entry.attempt_id, self._ended(entry.attempt_id), entry.state)
             else:
                 check_transition(entry.attempt_id, before[0], entry.state)
-                if entry.state == "trained":
+                if entry.state in ENDS:
                     check_placed(entry, before[1] or 0)
             taken[entry.attempt_id] = (entry.state, entry.sampled if before is None or before[1] is None else before[1])
         for attempt_id, place in taken.items():

@@ -12,6 +12,7 @@ behaviour_logprobs      –     –  …   –       −0.2   −0.9   −0.0   
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -94,14 +95,23 @@ def opened(stored: PackedTrajectory) -> Opened:
     Raises:
         StoreError: the skeleton is none.
     """
-    packed, digest = stored.packed, stored.summary.digest
+    packed = stored.packed
     found = unpack(packed.skeleton)
     if isinstance(found, list) and len(found) == 3 and found[0] != SCHEMA_VERSION:
         packed = pack_record(unpack_record(packed))
-        found, digest = unpack(packed.skeleton), packed.digest()
+        found = unpack(packed.skeleton)
     if not isinstance(found, list) or len(found) != 3 or not isinstance(found[1], list) or len(found[1]) < 3:
         raise StoreError(f"a stored skeleton must hold fields, got {type(found).__name__}")
-    return Opened(stored.summary, packed, dict(zip(FIELDS[Trajectory], found[1], strict=False)), digest)
+    return Opened(stored.summary, packed, dict(zip(FIELDS[Trajectory], found[1], strict=False)), record_digest(packed))
+
+
+def record_digest(packed: Packed) -> bytes:
+    """Hash a record's parts (SHA-256); unlike the hash of its bytes in a log, it does not depend on how those are compressed."""
+    sizes = f"{len(packed.skeleton)} {packed.token_ids.typecode}{len(packed.token_ids)} {packed.logprobs.typecode} "
+    digest = hashlib.sha256(sizes.encode())
+    for part in (packed.skeleton, packed.token_ids, packed.logprobs):
+        digest.update(part)
+    return digest.digest()
 
 
 def readable(record: Opened, outcome: Outcome | None) -> tuple[Any, ...]:

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from rosellm.roserlhf.errors import RoseError, StoreError
+from rosellm.roserlhf.store.columns import record_digest
 from rosellm.roserlhf.store.database import Database
 from rosellm.roserlhf.store.encoding import Packed, pack, unpack_record
-from rosellm.roserlhf.store.events import trajectory_columns
 from rosellm.roserlhf.store.export_folder import sync
 from rosellm.roserlhf.store.ledger import Ledger
 from rosellm.roserlhf.store.reading import EventReader
-from rosellm.roserlhf.store.tables import RECORDS, SCHEMA, TRAJECTORIES, Table, checked, name
+from rosellm.roserlhf.store.tables import INSERT_RECORD, SCHEMA, TRAJECTORIES, Table, name, restored, trajectory_columns
 
 _ROWS_PER_COMMIT = 256
 _ORPHANS = "SELECT trajectory_id FROM scores WHERE trajectory_id NOT IN (SELECT trajectory_id FROM trajectories) LIMIT 1"
@@ -39,7 +39,7 @@ class CopiedLog:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._pending: list[tuple[Table, Sequence[Any], bool]] = []
+        self._pending: list[tuple[Table, Sequence[Any], bool, bytes | None]] = []
 
     def add_record(self, packed: Packed, *, step: int, phase: str, superseded: bool, digest: bytes) -> None:
         """Add a record after building it.
@@ -47,25 +47,29 @@ class CopiedLog:
         Raises:
             StoreError: it is not what was written, or no legal record.
         """
-        if packed.digest() != digest:
-            raise StoreError("does not match its digest")
-        self.add(TRAJECTORIES, trajectory_columns(unpack_record(packed), (phase, step), packed), superseded=superseded)
-        self.add(RECORDS, (packed.to_bytes(),), superseded=False)
+        if record_digest(packed) != digest:
+            raise StoreError("it does not match its digest")
+        record = packed.to_bytes()
+        columns = trajectory_columns(unpack_record(packed), phase=phase, step=step, record=record)
+        self._pending.append((TRAJECTORIES, columns, superseded, record))
+        self._write_some()
 
     def add(self, table: Table, values: Sequence[Any], *, superseded: bool) -> None:
-        """Add a row of one table, as it was stored."""
-        self._pending.append((table, values, superseded))
+        """Add a row of another table, as it was stored."""
+        self._pending.append((table, values, superseded, None))
+        self._write_some()
+
+    def _write_some(self) -> None:
         if len(self._pending) >= _ROWS_PER_COMMIT:
             self.write()
 
     def write(self) -> None:
         """Commit what was added."""
         with self._database.transaction():
-            for table, values, superseded in self._pending:
-                self._database.write(table.insertion, checked(values))
-                if superseded:
-                    mark = f"UPDATE {table.name} SET superseded = 1, checksum = ~checksum WHERE row = last_insert_rowid()"
-                    self._database.write(mark, ())
+            for table, values, superseded, record in self._pending:
+                row = self._database.insert(table.restoration, restored(None, int(superseded), values))
+                if record is not None:
+                    self._database.insert(INSERT_RECORD, (row, record))
         self._pending.clear()
 
 

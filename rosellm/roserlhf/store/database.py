@@ -16,12 +16,14 @@ import contextlib
 import os
 import sqlite3
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
 from rosellm.roserlhf.errors import StoreError
+from rosellm.roserlhf.store.migration import migrate
 
 APPLICATION_ID = 0x526F7365
 """Marks the file as an event log of this package."""
@@ -41,8 +43,10 @@ class Database:
         self.writable = lock is not None
         self._connection = connection
         self._lock = lock
-        self._in_transaction = False
+        self._transaction = Transaction(self)
         self._broken = False
+        self.on_undo: Callable[[], None] = lambda: None
+        """Called when a transaction is undone."""
 
     @classmethod
     def create(cls, path: Path, schema: str) -> Database:
@@ -66,7 +70,7 @@ class Database:
             lock = _writer_lock(path)
             try:
                 _report_torn_tail(path)
-                return cls(path, _checked(_connect(path, "rw"), path), lock)
+                return cls(path, _current(_connect(path, "rw"), path), lock)
             except BaseException:
                 lock.close()
                 raise
@@ -78,13 +82,13 @@ class Database:
         with _clear_errors(path, "read"):
             _report_torn_tail(path)
             try:
-                return cls(path, _checked(_connect(path, "ro"), path), None)
+                return cls(path, _current_copy(_connect(path, "ro"), path), None)
             except sqlite3.OperationalError:
                 # Reading a write-ahead log needs a shared-memory file beside it, which a read-only folder refuses. Without a log
                 # there is no writer, so the file can be read as it lies.
                 if _wal(path).exists():
                     raise
-                return cls(path, _checked(_connect(path, "ro&immutable=1"), path), None)
+                return cls(path, _current_copy(_connect(path, "ro&immutable=1"), path), None)
 
     def close(self) -> None:
         """Close the file; a writer gives up its lock."""
@@ -92,29 +96,27 @@ class Database:
         if self._lock is not None:
             self._lock.close()
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> Transaction:
         """Make everything written inside one atomic commit; an exception undoes it all. Blocks nest: the outermost commits.
 
         After a write that the disk refused nothing more can be written inside the block, whoever caught the error: what is
         committed is whole.
         """
         self._require_writable()
-        if self._in_transaction:
-            yield
-            return
+        return self._transaction
+
+    def _begin(self) -> None:
         self._run("BEGIN IMMEDIATE")
-        self._in_transaction, self._broken = True, False
-        try:
-            yield
-            self._require_whole()
-            self._run("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._run("ROLLBACK")
-            raise
-        finally:
-            self._in_transaction = False
+        self._broken = False
+
+    def _commit(self) -> None:
+        self._require_whole()
+        self._run("COMMIT")
+
+    def _undo(self) -> None:
+        self.on_undo()
+        if self._connection.in_transaction:
+            self._run("ROLLBACK")
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -132,6 +134,22 @@ class Database:
         self._require_whole()
         return self._run(sql, values).rowcount
 
+    def insert(self, sql: str, values: Sequence[Any]) -> int:
+        """Add one row inside a transaction and return its number."""
+        self._require_whole()
+        return self._run(sql, values).lastrowid or 0
+
+    def insert_new(self, sql: str, values: Sequence[Any]) -> int | None:
+        """Add one row inside a transaction and return its number; None if a unique index has it already."""
+        self._require_whole()
+        try:
+            return self._connection.execute(sql, values).lastrowid
+        except sqlite3.IntegrityError:
+            return None
+        except _ERRORS as error:
+            self._broken = isinstance(error, sqlite3.OperationalError)
+            raise _clear(self.path, "written", error) from error
+
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one reading statement and return its rows."""
         try:
@@ -146,7 +164,7 @@ class Database:
         A checkpoint would write everything a second time; it comes by itself, when the log has grown.
         """
         self._require_writable()
-        if self._in_transaction:
+        if self._transaction.depth:
             raise StoreError(f"{self.path} cannot be flushed inside a transaction; flush after its end")
         try:
             with contextlib.suppress(FileNotFoundError):  # nothing was written since the file was opened
@@ -169,6 +187,35 @@ class Database:
         self._require_writable()
         if self._broken or not self._connection.in_transaction:
             raise StoreError(f"{self.path} cannot be written: an earlier write of this transaction failed, and all of it is undone")
+
+
+class Transaction:
+    """The open transaction of a database, or the next one; one object serves them all, because an append should cost little."""
+
+    __slots__ = ("_database", "depth")
+
+    def __init__(self, database: Database) -> None:
+        """Belong to a database."""
+        self._database = database
+        self.depth = 0
+
+    def __enter__(self) -> None:
+        if not self.depth:
+            self._database._begin()
+        self.depth += 1
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.depth -= 1
+        if self.depth:
+            return
+        try:
+            if kind is None:
+                self._database._commit()
+        except BaseException:
+            self._database._undo()
+            raise
+        if kind is not None:
+            self._database._undo()
 
 
 _ERRORS = (sqlite3.Error, UnicodeEncodeError, OverflowError, OSError)
@@ -204,11 +251,14 @@ def _require_file(path: Path) -> None:
         raise StoreError(f"{path} must be an event log, got {'a folder' if path.is_dir() else 'no such file'}")
 
 
+_sync = getattr(os, "fdatasync", os.fsync)  # data and length; the time of the last change may be lost
+
+
 def _wait_for_disk(path: Path) -> None:
     # Closing a file drops all POSIX locks that this process holds on it, so never do this to the database itself.
     handle = os.open(path, os.O_RDWR)
     try:
-        os.fsync(handle)
+        _sync(handle)
     finally:
         os.close(handle)
 
@@ -255,22 +305,51 @@ def _tune(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
 
 
-def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
-    """Refuse another program's file and a newer schema."""
+def _current(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    """Bring a file of an older schema to the present one, in one transaction."""
     try:
-        application = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if application != APPLICATION_ID:
-            raise StoreError(f"{path} must be an event log, got another SQLite database")
-        if version != SCHEMA_VERSION:
-            raise StoreError(
-                f"{path} must have schema version {SCHEMA_VERSION}, got {version}; use the rosellm that wrote it, or a newer one"
-            )
+        older = _version(connection, path)
         _tune(connection)
+        if older != SCHEMA_VERSION:
+            connection.execute("BEGIN IMMEDIATE")
+            migrate(connection, path)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute("COMMIT")
+    except BaseException:
+        connection.close()  # rolls back
+        raise
+    return connection
+
+
+def _current_copy(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    """Read a file of an older schema through a temporary copy of the present one; the file stays as it is."""
+    try:
+        if _version(connection, path) == SCHEMA_VERSION:
+            return connection
+        note = (
+            f"{path} is of an older schema and is translated for this reading; opening it for writing once translates it for good"
+        )
+        warnings.warn(note, RuntimeWarning, stacklevel=4)
+        copy = sqlite3.connect("", isolation_level=None)  # a temporary file, gone when it is closed
+        connection.backup(copy)
     except BaseException:
         connection.close()
         raise
-    return connection
+    connection.close()
+    return _current(copy, path)
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the schema version; refuse another program's file and a newer schema."""
+    application, version = (int(connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("application_id", "user_version"))
+    if application != APPLICATION_ID:
+        raise StoreError(f"{path} must be an event log, got another SQLite database")
+    if not 1 <= version <= SCHEMA_VERSION:
+        raise StoreError(
+            f"{path} must have schema version {SCHEMA_VERSION} or an older one, got {version}; "
+            "use the rosellm that wrote it, or a newer one"
+        )
+    return version
 
 
 def _lock_file(path: Path) -> Path:

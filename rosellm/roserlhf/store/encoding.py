@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import struct
 import sys
 import zlib
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Self
 
 from rosellm.roserlhf.errors import MissingExtraError, RecordError, StoreError
-from rosellm.roserlhf.store.skeleton import put_together, take_apart, upgraded
+from rosellm.roserlhf.store.skeleton import Pieces, put_together, take_apart, upgraded
 from rosellm.roserlhf.trajectory import Trajectory
 
 _TEXT, _INTEGER, _PAIRS = 1, 2, 3
@@ -132,14 +132,6 @@ class Packed:
         header = _HEADER.pack(ENCODING_VERSION, *types, small, len(skeleton), len(ids), len(logprobs))
         return b"".join((header, skeleton, ids, logprobs))
 
-    def digest(self) -> bytes:
-        """Hash the parts (SHA-256): the same wherever the record is kept, in a log or an export."""
-        types = self.token_ids.typecode + self.logprobs.typecode
-        parts = hashlib.sha256(f"{types} {len(self.skeleton)} {len(self.token_ids)} ".encode())
-        for part in (self.skeleton, _little_endian(self.token_ids), _little_endian(self.logprobs)):
-            parts.update(part)
-        return parts.digest()
-
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Read what :meth:`to_bytes` wrote.
@@ -215,16 +207,25 @@ def pack_record(trajectory: Trajectory) -> Packed:
     return Packed(pack((trajectory.schema_version, fields, wide)), token_ids, _compact_logprobs(logprobs))
 
 
-def _compact_ids(ids: Sequence[int]) -> tuple[array[int], list[tuple[int, int]]]:
+def _compact_ids(pieces: Pieces) -> tuple[array[int], list[tuple[int, int]]]:
     for typecode in "Hiq":
         with contextlib.suppress(struct.error):
-            return array(typecode, struct.pack(f"{len(ids)}{typecode}", *ids)), []
-    wide = [(i, token) for i, token in enumerate(ids) if token > _WIDEST]
-    return array("q", [-1 if token > _WIDEST else token for token in ids]), wide
+            return _concatenated(pieces, typecode), []
+    wide = [(i, token) for i, token in enumerate(chain.from_iterable(pieces)) if token > _WIDEST]
+    return array("q", [-1 if token > _WIDEST else token for token in chain.from_iterable(pieces)]), wide
 
 
-def _compact_logprobs(logprobs: Sequence[float]) -> array[float]:
-    exact = array("d", struct.pack(f"{len(logprobs)}d", *logprobs))
+def _concatenated(pieces: Pieces, typecode: str) -> array[Any]:
+    return array(typecode, b"".join([_packer(typecode, len(piece))(*piece) for piece in pieces]))
+
+
+@functools.lru_cache(maxsize=4096)
+def _packer(typecode: str, count: int) -> Callable[..., bytes]:
+    return struct.Struct(f"{count}{typecode}").pack
+
+
+def _compact_logprobs(pieces: Pieces) -> array[float]:
+    exact = _concatenated(pieces, "d")
     np = _numpy()
     wide = np.frombuffer(exact)
     with np.errstate(all="ignore"):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,15 +26,15 @@ from rosellm.roserlhf.record import plain
 from rosellm.roserlhf.record.plain import Json
 from rosellm.roserlhf.store.attempts import OpenAttempts
 from rosellm.roserlhf.store.database import Database
-from rosellm.roserlhf.store.encoding import Packed, pack, pack_record
+from rosellm.roserlhf.store.encoding import pack, pack_record
 from rosellm.roserlhf.store.ledger import LedgerEntry, State
 from rosellm.roserlhf.store.reading import EventReader
 from rosellm.roserlhf.store.rows import Policy
 from rosellm.roserlhf.store.tables import (
+    INSERT_RECORD,
     LEDGER,
     METRICS,
     POLICIES,
-    RECORDS,
     SCHEMA,
     SCORES,
     TRAJECTORIES,
@@ -42,11 +42,11 @@ from rosellm.roserlhf.store.tables import (
     Table,
     checked,
     stored_name,
+    trajectory_columns,
 )
 from rosellm.roserlhf.store.updates import Update
 from rosellm.roserlhf.trajectory import ScoreRecord, Trajectory
 
-_LIVE_RECORD = "SELECT 1 FROM trajectories WHERE trajectory_id = ? AND phase = ? AND superseded = 0"
 _LIVE_ANYWHERE = "SELECT 1 FROM trajectories WHERE trajectory_id = ? AND superseded = 0 LIMIT 1"
 _SAME_SCORE = "SELECT 1 FROM scores WHERE trajectory_id = ? AND turn = ? AND scorer_hash = ? AND components = ? AND superseded = 0"
 _LIVE_POLICY = "SELECT version, step, parent, content_hash FROM policies WHERE version = ? AND superseded = 0"
@@ -73,6 +73,7 @@ class EventLog(EventReader):
         """Wrap an open database; use :meth:`create`, :meth:`open` or :meth:`read`."""
         super().__init__(database)
         self._attempts = OpenAttempts(database)
+        database.on_undo = self._attempts.forget
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Self:
@@ -92,19 +93,13 @@ class EventLog(EventReader):
         """
         return cls(Database.append(Path(path)))
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> contextlib.AbstractContextManager[None]:
         """Make all appends inside the block one atomic commit; an exception undoes them all. Blocks may nest.
 
         Raises:
             StoreError: the log was opened for reading, or the commit is refused.
         """
-        try:
-            with self._database.transaction():
-                yield
-        except BaseException:
-            self._attempts.forget()
-            raise
+        return self._database.transaction()
 
     def flush(self) -> None:
         """Wait until everything appended so far is on the disk and survives a power cut; call it before a checkpoint refers to it.
@@ -129,14 +124,15 @@ class EventLog(EventReader):
             StoreError: the id is stored with another content or step, or the log cannot be written.
         """
         trajectory.seal()
-        place = (plain.name(phase, "phase"), plain.natural(step, "step"))
-        with self.transaction():
-            if self._database.rows(_LIVE_RECORD, (stored_name(trajectory.trajectory_id), stored_name(phase))):
+        phase, step = plain.name(phase, "phase"), plain.natural(step, "step")
+        with self._database.transaction():
+            record = pack_record(trajectory).to_bytes()
+            columns = trajectory_columns(trajectory, phase=phase, step=step, record=record)
+            row = self._database.insert_new(TRAJECTORIES.insertion, checked(columns))
+            if row is None:
                 self._require_same(trajectory, step, phase)
                 return False
-            packed = pack_record(trajectory)
-            self._insert(TRAJECTORIES, trajectory_columns(trajectory, place, packed))
-            self._insert(RECORDS, (packed.to_bytes(),))
+            self._database.insert(INSERT_RECORD, (row, record))
         return True
 
     def _require_same(self, trajectory: Trajectory, step: int, phase: str) -> None:
@@ -158,7 +154,7 @@ class EventLog(EventReader):
             StoreError: there is no live record of this id, or the log cannot be written.
         """
         row = (stored_name(score.trajectory_id), score.turn, stored_name(score.scorer_hash), pack(score.components))
-        with self.transaction():
+        with self._database.transaction():
             if not self._database.rows(_LIVE_ANYWHERE, row[:1]):
                 raise StoreError(f"trajectory_id must name a stored record, got {score.trajectory_id!r}")
             if self._database.rows(_SAME_SCORE, row):
@@ -177,6 +173,8 @@ class EventLog(EventReader):
         sampled: int | None = None,
         trained: int | None = None,
         excluded: Mapping[str, int] = plain.EMPTY,
+        group: str | None = None,
+        retry_of: str | None = None,
     ) -> None:
         """Store one event of an attempt (see :class:`~rosellm.roserlhf.store.ledger.LedgerEntry` for the arguments).
 
@@ -184,9 +182,8 @@ class EventLog(EventReader):
             StoreError: the attempt's path does not allow this state, a count or reason is missing, the tokens do not add up, or
                 the log cannot be written.
         """
-        entry = LedgerEntry(
-            attempt_id, state, step=step, reason=reason, detail=detail, sampled=sampled, trained=trained, excluded=excluded
-        )
+        counts: dict[str, Any] = {"sampled": sampled, "trained": trained, "excluded": excluded}
+        entry = LedgerEntry(attempt_id, state, step=step, reason=reason, detail=detail, group=group, retry_of=retry_of, **counts)
         self.append_entries([entry])
 
     def append_entries(self, entries: Sequence[LedgerEntry]) -> None:
@@ -195,12 +192,10 @@ class EventLog(EventReader):
         Raises:
             StoreError: an attempt's path does not allow a state, tokens do not add up, or the log cannot be written.
         """
-        with self.transaction():
+        with self._database.transaction():
             self._attempts.require(entries)
             for entry in entries:
-                rest = {"trained": entry.trained, "excluded": entry.excluded, "detail": entry.detail}
-                kept = pack({key: value for key, value in rest.items() if value is not None and value is not plain.EMPTY})
-                self._insert(LEDGER, (entry.attempt_id, entry.state, entry.step, entry.reason, entry.sampled, kept))
+                self._insert(LEDGER, (entry.attempt_id, entry.state, entry.step, entry.reason, entry.sampled, pack(_rest(entry))))
 
     def add_policy(self, version: str, *, step: int, parent: str | None = None, content_hash: str | None = None) -> bool:
         """Add a version to the policy table; rows are in the order of publication.
@@ -219,7 +214,7 @@ class EventLog(EventReader):
         """
         plain.optional(plain.name, parent=parent, content_hash=content_hash)
         row = tuple(map(stored_name, (plain.name(version, "version"), plain.natural(step, "step"), parent, content_hash)))
-        with self.transaction():
+        with self._database.transaction():
             if found := self._database.rows(_LIVE_POLICY, row[:1]):
                 if found[0] == row:
                     return False
@@ -239,7 +234,7 @@ class EventLog(EventReader):
         """
         kept = plain.mapping(values, "values", plain.json_value)
         row = (plain.name(phase, "phase"), plain.natural(step, "step"), pack(kept))
-        with self.transaction():
+        with self._database.transaction():
             self._insert(METRICS, row)
 
     def append_update(self, update: Update) -> bool:
@@ -255,7 +250,7 @@ class EventLog(EventReader):
         rows = [(row.trajectory_id, row.current_logprobs.tobytes()) for row in update.rows]
         content = pack({**{name: getattr(update, name) for name in names}, "rows": rows})
         place = (update.step, update.number)
-        with self.transaction():
+        with self._database.transaction():
             if found := self._database.rows(_LIVE_UPDATE, place):
                 if found[0][0] == content:
                     return False
@@ -281,7 +276,7 @@ class EventLog(EventReader):
         """
         first = plain.natural(from_step, "from_step")
         marked = 0
-        with self.transaction():
+        with self._database.transaction():
             self._attempts.forget()
             of_those = "trajectory_id IN (SELECT trajectory_id FROM trajectories WHERE superseded = 0 AND step >= ?)"
             marked += self._database.write(f"UPDATE scores SET {_SUPERSEDED} WHERE superseded = 0 AND {of_those}", (first,))
@@ -290,23 +285,11 @@ class EventLog(EventReader):
                 marked += self._database.write(sql, (first,))
         return marked
 
-    def _insert(self, table: Table, values: tuple[Any, ...]) -> None:
-        self._database.write(table.insertion, checked(values))
+    def _insert(self, table: Table, values: tuple[Any, ...]) -> int:
+        return self._database.insert(table.insertion, checked(values))
 
 
-def trajectory_columns(trajectory: Trajectory, place: tuple[str, int], packed: Packed) -> tuple[Any, ...]:
-    """Fill the columns of `TRAJECTORIES` from a record."""
-    versions = trajectory.behavior_policy_versions
-    return (
-        trajectory.trajectory_id,
-        trajectory.task_id,
-        trajectory.group_id,
-        *place,
-        len(packed.logprobs),
-        versions[0] if versions else None,
-        pack(versions) if len(versions) > 1 else None,
-        pack(trajectory.reward_totals()),
-        int(trajectory.is_unscored),
-        trajectory.ending,
-        packed.digest(),
-    )
+def _rest(entry: LedgerEntry) -> dict[str, Any]:
+    """Collect the fields of an entry that have no column and are not empty."""
+    values = {name: getattr(entry, name) for name in ("trained", "excluded", "detail", "group", "retry_of")}
+    return {name: value for name, value in values.items() if value is not None and value is not plain.EMPTY}

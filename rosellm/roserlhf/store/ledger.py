@@ -63,14 +63,21 @@ class LedgerEntry:
     trained: int | None = None
     """Tokens with a gradient; required at `trained`, None elsewhere."""
     excluded: Mapping[str, int] = plain.EMPTY
-    """Sampled tokens left out of the batch, by reason; only at `trained`."""
+    """Sampled tokens left out of the batch, by reason; at `rejected`, empty means all of them under `reason`; empty elsewhere."""
     detail: Json = None
     """Anything else worth keeping, as a JSON value."""
+    group: str | None = None
+    """At `launched`: the group it is a member of; None elsewhere."""
+    retry_of: str | None = None
+    """At `launched`: the attempt that it repeats; None elsewhere."""
+    superseded: bool = False
+    """True if its step was run again: it is counted, and no part of any path."""
 
     def __post_init__(self) -> None:
         plain.name(self.attempt_id, "attempt_id")
         plain.one_of(self.state, "state", State)
-        plain.optional(plain.name, reason=self.reason)
+        plain.optional(plain.name, reason=self.reason, group=self.group, retry_of=self.retry_of)
+        plain.flag(self.superseded, "superseded")
         _set(self, "step", plain.natural(self.step, "step"))
         _set(self, "excluded", plain.mapping(self.excluded, "excluded", plain.natural))
         _set(self, "detail", plain.json_value(self.detail, "detail"))
@@ -86,8 +93,16 @@ class LedgerEntry:
                 raise fail(StoreError, name, f"{needed} when an attempt is {self.state}", value)
             if value is not None:
                 _set(self, name, plain.natural(value, name))
-        if self.excluded and self.state != "trained":
+        if self.excluded and self.state not in ENDS:
             raise fail(StoreError, "excluded", f"be empty when an attempt is {self.state}", dict(self.excluded))
+        for name in ("group", "retry_of"):
+            if getattr(self, name) is not None and self.state != "launched":
+                raise fail(StoreError, name, f"be None when an attempt is {self.state}", repr(getattr(self, name)))
+
+    @property
+    def placed(self) -> int:
+        """Tokens that it says a place of: trained or excluded under a name."""
+        return (self.trained or 0) + sum(self.excluded.values())
 
 
 def check_transition(attempt_id: str, before: str | None, after: str) -> None:
@@ -114,13 +129,14 @@ def check_transition(attempt_id: str, before: str | None, after: str) -> None:
 
 
 def check_placed(entry: LedgerEntry, sampled: int) -> None:
-    """Require that a trained attempt's `sampled` tokens are each trained or excluded.
+    """Require that an ended attempt's `sampled` tokens are each trained or excluded.
 
     Raises:
         StoreError: they do not add up.
     """
-    if (entry.trained or 0) + sum(entry.excluded.values()) != sampled:
-        got = f"{entry.trained} trained and {dict(entry.excluded)} excluded"
+    says = entry.state == "trained" or bool(entry.excluded)
+    if says and entry.placed != sampled:
+        got = f"{entry.trained or 0} trained and {dict(entry.excluded)} excluded"
         raise fail(StoreError, f"attempt {entry.attempt_id!r}", f"place each of its {sampled} sampled tokens once", got)
 
 
@@ -138,9 +154,48 @@ class TokenCounts:
     """Of attempts that are neither trained nor rejected yet."""
 
 
+@dataclass(frozen=True, slots=True)
+class LedgerSummary:
+    """What became of the attempts launched in a step, or in the run, each kind counted under its name.
+
+    `launched = trained + sum(rejected) + open`.
+    """
+
+    launched: int
+    """Live attempts."""
+    finished: int
+    """Of them, played to an end."""
+    failed: Mapping[str, int]
+    """Broke off, by cause."""
+    admitted: int
+    """Taken for a batch, whatever happened then."""
+    trained: int
+    """Trained, with at least one token or none."""
+    rejected: Mapping[str, int]
+    """Not trained, by reason: `uniform group` is what dynamic sampling rejects, `unscored` what the infrastructure spoilt."""
+    open: int
+    """Neither trained nor rejected yet."""
+    retries: int
+    """Launched in place of an earlier attempt."""
+    groups: int
+    """Groups with a live member."""
+    partial_groups: int
+    """Of them, those of which some members were trained and some rejected."""
+    superseded: int
+    """Attempts of steps that were run again, no part of the other counts."""
+    tokens: TokenCounts
+    """Where the live attempts' tokens are."""
+
+
 @dataclass(slots=True)
 class _Attempt:
     state: State
+    group: str | None = None
+    retry_of: str | None = None
+    finished: bool = False
+    cause: str | None = None
+    admitted: bool = False
+    reason: str | None = None
     sampled: int = 0
     trained: int = 0
     excluded: Mapping[str, int] = plain.EMPTY
@@ -164,26 +219,33 @@ class Ledger:
         """Replay `entries` in order."""
         self._attempts: dict[str, _Attempt] = {}
         self._launched: dict[int, list[_Attempt]] = {}
+        self._superseded: Counter[int] = Counter()
         for entry in entries:
             self.add(entry)
 
     def add(self, entry: LedgerEntry) -> None:
-        """Move one attempt along its path.
+        """Move one attempt along its path; of a superseded entry only count that there was such an attempt.
 
         Raises:
             StoreError: the path does not allow it, or the tokens trained and excluded are not the tokens sampled.
         """
+        if entry.superseded:
+            self._superseded[entry.step] += entry.state == "launched"
+            return
         attempt = self._attempts.get(entry.attempt_id)
         check_transition(entry.attempt_id, None if attempt is None else attempt.state, entry.state)
         if attempt is None:
-            attempt = self._attempts[entry.attempt_id] = _Attempt(entry.state)
+            attempt = self._attempts[entry.attempt_id] = _Attempt(entry.state, entry.group, entry.retry_of)
             self._launched.setdefault(entry.step, []).append(attempt)
             return
-        if entry.trained is not None:
+        if entry.state in ENDS:
             check_placed(entry, attempt.sampled)
-            attempt.trained, attempt.excluded = entry.trained, entry.excluded
-        elif entry.state == "rejected":
-            attempt.excluded = {str(entry.reason): attempt.sampled}
+            attempt.trained = entry.trained or 0
+            attempt.excluded = entry.excluded or ({} if entry.state == "trained" else {str(entry.reason): attempt.sampled})
+            attempt.reason = entry.reason
+        attempt.finished |= entry.state == "finished"
+        attempt.cause = entry.reason if entry.state == "failed" else attempt.cause
+        attempt.admitted |= entry.state == "admitted"
         attempt.sampled = attempt.sampled if entry.sampled is None else entry.sampled
         attempt.state = entry.state
 
@@ -208,6 +270,31 @@ class Ledger:
         pending = sum(a.sampled for a in self._of(step) if _NEXT[a.state])
         trained = sum(a.trained for a in self._of(step))
         return TokenCounts(sum(a.sampled for a in self._of(step)), trained, dict(excluded), pending)
+
+    def summary(self, step: int | None = None) -> LedgerSummary:
+        """Count what became of the attempts launched in `step` (or ever).
+
+        Superseded attempts are known if the entries were read with them: `Ledger(log.ledger(include_superseded=True))`.
+        """
+        attempts = self._of(step)
+        groups: dict[str, set[State]] = {}
+        for attempt in attempts:
+            if attempt.group is not None:
+                groups.setdefault(attempt.group, set()).add(attempt.state)
+        return LedgerSummary(
+            launched=len(attempts),
+            finished=sum(a.finished for a in attempts),
+            failed=dict(Counter(a.cause for a in attempts if a.cause is not None)),
+            admitted=sum(a.admitted for a in attempts),
+            trained=sum(a.state == "trained" for a in attempts),
+            rejected=dict(Counter(str(a.reason) for a in attempts if a.state == "rejected")),
+            open=sum(a.state not in ENDS for a in attempts),
+            retries=sum(a.retry_of is not None for a in attempts),
+            groups=len(groups),
+            partial_groups=sum({*ENDS} <= states for states in groups.values()),
+            superseded=self._superseded.total() if step is None else self._superseded[step],
+            tokens=self.tokens(step),
+        )
 
     def balance(self, *, recorded: Mapping[int, int] | None = None, allow_open: bool = False) -> None:
         """Require that every attempt has ended and, against the stored records, that no sampled token is missing.

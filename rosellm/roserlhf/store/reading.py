@@ -7,6 +7,7 @@ import heapq
 import os
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +20,6 @@ from rosellm.roserlhf.store.tables import (
     LEDGER,
     METRICS,
     POLICIES,
-    RECORDS,
     SCORES,
     TRAJECTORIES,
     UPDATES,
@@ -32,10 +32,9 @@ from rosellm.roserlhf.store.updates import Update, UpdatedRow
 from rosellm.roserlhf.trajectory import ScoreRecord
 
 _PAGE, _SUMMARIES = 32, 4096
-_WITH_RECORDS = f"{TRAJECTORIES.name} LEFT JOIN {RECORDS.name} ON {RECORDS.name}.row = {TRAJECTORIES.name}.row"
-_WIDTH = 3 + len(TRAJECTORIES.columns)
+_WITH_RECORDS = "trajectories LEFT JOIN records ON records.row = trajectories.row"
 
-Row = tuple[Any, ...]
+Row = Sequence[Any]
 
 
 class EventReader:
@@ -152,7 +151,9 @@ class EventReader:
         """
         for row in self._pages(LEDGER, {"step": step}, include_superseded, size=_SUMMARIES):
             attempt, state, at, reason, sampled, rest = self._intact(LEDGER, row)
-            yield LedgerEntry(name(attempt), state, step=at, reason=name(reason), sampled=sampled, **unpack(rest))
+            yield LedgerEntry(
+                name(attempt), state, step=at, reason=name(reason), sampled=sampled, superseded=bool(row[1]), **unpack(rest)
+            )
 
     def policies(self, *, include_superseded: bool = False) -> tuple[Policy, ...]:
         """Read the policy table, oldest version first.
@@ -220,12 +221,13 @@ class EventReader:
 
     def _packed(self, wanted: Mapping[str, Any], include_superseded: bool) -> Iterator[PackedTrajectory]:
         for row in self._pages(TRAJECTORIES, wanted, include_superseded, with_records=True):
-            summary = self._summary(row[:_WIDTH])
-            record = row[_WIDTH:]
-            if record[0] is None:
-                raise self._damaged(TRAJECTORIES, row[0], "has lost its record")
-            packed = Packed.from_bytes(self._intact(RECORDS, record)[0])
-            yield PackedTrajectory(summary, packed)
+            *columns, record = row
+            summary = self._summary(columns)
+            if record is None:
+                raise self._damaged("trajectories", row[0], "has lost its record")
+            if sha256(record).digest() != summary.digest:
+                raise self._damaged("records", row[0], "does not match its hash")
+            yield PackedTrajectory(summary, Packed.from_bytes(record))
 
     def _summary(self, row: Row) -> TrajectorySummary:
         values = self._intact(TRAJECTORIES, row)
@@ -264,7 +266,7 @@ class EventReader:
         where = "".join(f" AND {f}" for f in filters)
         selected, source = table.selection, table.name
         if with_records:
-            selected, source = f"{selected}, {RECORDS.selection}", _WITH_RECORDS
+            selected, source = f"{selected}, records.record", _WITH_RECORDS
         key = f"{table.name}.row"
         sql = f"SELECT {selected} FROM {source} WHERE {key} > ? AND {key} <= ?{where} ORDER BY {key} LIMIT {size}"
         row, last = 0, self._database.rows(f"SELECT COALESCE(MAX(row), 0) FROM {table.name}")[0][0]
@@ -275,11 +277,11 @@ class EventReader:
     def _intact(self, table: Table, row: Row) -> Sequence[Any]:
         number, superseded, checksum, *values = row
         if not is_intact(superseded, checksum, values):
-            raise self._damaged(table, number, "does not match its checksum")
+            raise self._damaged(table.name, number, "does not match its checksum")
         return values
 
-    def _damaged(self, table: Table, row: int, how: str) -> StoreError:
-        return StoreError(f"{self._database.path} is damaged: row {row} of {table.name} {how}")
+    def _damaged(self, table: str, row: int, how: str) -> StoreError:
+        return StoreError(f"{self._database.path} is damaged: row {row} of {table} {how}")
 
 
 def _built(stored: PackedTrajectory) -> StoredTrajectory:

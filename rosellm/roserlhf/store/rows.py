@@ -49,7 +49,7 @@ class TrajectorySummary:
     ending: Ending | None
     """How it ends; None while it is open."""
     digest: bytes
-    """SHA-256 of its parts, as `Packed.digest` computes it."""
+    """SHA-256 of its bytes at rest."""
     superseded: bool = False
     """True if its step was run again."""
 

@@ -58,9 +58,9 @@ FIELDS: dict[type, tuple[str, ...]] = {
 """Fields of each class in the order in which they are stored: a new one goes to the end, and a shorter list has its default."""
 
 _VALUES = {cls: attrgetter(*names) for cls, names in FIELDS.items()}
-_ACTION_REST = attrgetter(*FIELDS[PolicyAction][4:])
-_TRANSITION_REST = attrgetter(*FIELDS[TransitionRecord][2:])
-_TRAJECTORY_REST = attrgetter(*FIELDS[Trajectory][3:])
+_result, _call, _sampling = _VALUES[ToolResult], _VALUES[ToolCall], _VALUES[SamplingParameters]
+_transition_rest = attrgetter(*FIELDS[TransitionRecord][2:])
+_trajectory_rest = attrgetter(*FIELDS[Trajectory][3:])
 _PARSED, _PARSE_FAILURE, _JSON = 1, 2, 3
 
 Fields = Sequence[Any]
@@ -70,20 +70,24 @@ UPGRADES: dict[int, Callable[[Fields], Fields]] = {}
 """By schema version, what turns the fields of a trajectory into those of the next version; 1 is the first and the present one."""
 
 
-def take_apart(trajectory: Trajectory) -> tuple[Fields, list[int], list[float]]:
+Pieces = list[Sequence[Any]]
+"""The sequences whose concatenation is one array of a record."""
+
+
+def take_apart(trajectory: Trajectory) -> tuple[Fields, Pieces, Pieces]:
     """Split a record into its skeleton, the ids of its row of tokens and the log-probabilities of the sampled ones."""
-    ids: list[int] = []
-    logprobs: list[float] = []
+    ids: Pieces = []
+    logprobs: Pieces = []
     prompt = [_span(span, ids) for span in trajectory.prompt]
     actions, transitions = [], []
     for action, transition in zip_longest(trajectory.actions, trajectory.transitions):
         actions.append(_action(action, ids))
-        logprobs += action.old_logprobs
+        logprobs.append(action.old_logprobs)
         if transition is not None:
             observation = [_span(span, ids) for span in transition.observation]
-            results = [_VALUES[ToolResult](result) for result in transition.results]
-            transitions.append((observation, results, *_TRANSITION_REST(transition)))
-    values = list(_TRAJECTORY_REST(trajectory))
+            results = [_result(result) for result in transition.results]
+            transitions.append((observation, results, *_transition_rest(transition)))
+    values = list(_trajectory_rest(trajectory))
     values[_PARENT] = _plain(trajectory.parent)
     values[_FAILURE] = _plain(trajectory.failure)
     return (prompt, actions, transitions, *values), ids, logprobs
@@ -96,30 +100,36 @@ def _plain(record: Any) -> Fields | None:
     return None if record is None else _VALUES[type(record)](record)
 
 
-def _span(span: TokenSpan | CopySpan, ids: list[int]) -> Fields:
+def _span(span: TokenSpan | CopySpan, ids: Pieces) -> Fields:
     if isinstance(span, CopySpan):
         return (span.record_id, span.start, span.end)
-    ids += span.token_ids
+    ids.append(span.token_ids)
     mask = None if span.content_mask is None else bytes(span.content_mask)
     return (len(span.token_ids), span.role, mask, span.policy, span.images)
 
 
-def _action(action: PolicyAction, ids: list[int]) -> Fields:
-    ids += action.token_ids
-    spans = action.version_spans
+def _action(action: PolicyAction, ids: Pieces) -> Fields:
+    values = list(_VALUES[PolicyAction](action))
+    sampled, parsed, spans, sampling = values[:4]
+    ids.append(sampled)
+    values[0] = len(sampled)
+    if parsed is not None:
+        values[1] = _parsed(parsed)
     one = len(spans) == 1 and spans[0].prefix_cache == "recomputed"
-    versions = None if one else [_VALUES[VersionSpan](span) for span in spans]
-    return (len(action.token_ids), _parsed(action.parsed_action), versions, _plain(action.sampling), *_ACTION_REST(action))
+    values[2] = None if one else [_VALUES[VersionSpan](span) for span in spans]
+    if sampling is not None:
+        values[3] = _sampling(sampling)
+    return values
 
 
-def _parsed(parsed: Any) -> Fields | None:
+def _parsed(parsed: Any) -> Fields:
     """Say which of the classes it is, since a JSON value may look like any of them."""
     if isinstance(parsed, ParsedAction):
-        calls = [_VALUES[ToolCall](call) for call in parsed.calls]
+        calls = [_call(call) for call in parsed.calls]
         return (_PARSED, (parsed.content, calls, [_VALUES[ParseFailure](failure) for failure in parsed.failures]))
     if isinstance(parsed, ParseFailure):
         return (_PARSE_FAILURE, _VALUES[ParseFailure](parsed))
-    return None if parsed is None else (_JSON, parsed)
+    return (_JSON, parsed)
 
 
 def upgraded(fields: Fields, schema_version: int) -> Fields:

@@ -4,7 +4,9 @@ Every row ends with two columns of its own: `superseded`, 1 once its step was ru
 values. Where a row is superseded the checksum's bits are inverted (it turns negative), so a flag that was damaged shows, too. Rows
 are only ever added, or marked superseded.
 
-A name that is no valid Unicode (lone surrogates) is stored as a blob of its bytes; names are data, never paths or SQL.
+A record's bytes stand in a table of their own, so that scanning the columns does not touch them; the row of the same number in
+`trajectories` holds their SHA-256. A name that is no valid Unicode (lone surrogates) is stored as a blob of its bytes; names are
+data, never paths or SQL.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from rosellm.roserlhf.store.encoding import pack
+from rosellm.roserlhf.trajectory import Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class Table:
     """Creates it."""
     insertion: str
     """Adds a row of `columns` and a checksum."""
+    restoration: str
+    """Adds a row with its number, `superseded`, `columns` and a checksum."""
     selection: str
     """The list of what identifies and fills a row: row, superseded, checksum, and the columns."""
 
@@ -42,6 +48,7 @@ def _table(name: str, **types: str) -> Table:
         tuple(types),
         f"CREATE TABLE {name} (row INTEGER PRIMARY KEY, {kinds}, {flags});",
         f"INSERT INTO {name} ({columns}, checksum) VALUES ({'?, ' * len(types)}?)",
+        f"INSERT INTO {name} (row, superseded, {columns}, checksum) VALUES (?, ?, {'?, ' * len(types)}?)",
         ", ".join(f"{name}.{column}" for column in ("row", "superseded", "checksum", *types)),
     )
 
@@ -62,15 +69,14 @@ TRAJECTORIES = _table(
     ending="TEXT",
     digest="BLOB NOT NULL",
 )
-RECORDS = _table("records", record="BLOB NOT NULL")
 SCORES = _table("scores", trajectory_id=_NAME, turn=_COUNT, scorer_hash=_NAME, components="BLOB NOT NULL")
 LEDGER = _table("ledger", attempt_id=_NAME, state=_NAME, step=_COUNT, reason="TEXT", sampled="INTEGER", rest="BLOB NOT NULL")
 POLICIES = _table("policies", version=_NAME, step=_COUNT, parent="TEXT", content_hash="TEXT")
 METRICS = _table("metrics", phase=_NAME, step=_COUNT, content="BLOB NOT NULL")
 UPDATES = _table("updates", step=_COUNT, number=_COUNT, content="BLOB NOT NULL")
 
-TABLES = (TRAJECTORIES, RECORDS, SCORES, LEDGER, POLICIES, METRICS, UPDATES)
-"""All tables; a row of `records` belongs to the row of `trajectories` of the same number."""
+TABLES = (TRAJECTORIES, SCORES, LEDGER, POLICIES, METRICS, UPDATES)
+"""All tables but `records`."""
 
 _INDEXES = """
 CREATE UNIQUE INDEX live_trajectory ON trajectories (trajectory_id, phase) WHERE superseded = 0;
@@ -83,7 +89,9 @@ CREATE INDEX ledger_step ON ledger (step);
 CREATE UNIQUE INDEX live_policy ON policies (version) WHERE superseded = 0;
 CREATE UNIQUE INDEX live_update ON updates (step, number) WHERE superseded = 0;
 """
-SCHEMA = "\n".join(table.schema for table in TABLES) + _INDEXES
+INSERT_RECORD = "INSERT INTO records (row, record) VALUES (?, ?)"
+_RECORDS = "\nCREATE TABLE records (row INTEGER PRIMARY KEY, record BLOB NOT NULL);"
+SCHEMA = "\n".join(table.schema for table in TABLES) + _RECORDS + _INDEXES
 """The statements that make an empty log."""
 
 
@@ -102,6 +110,31 @@ def checksum(stored: Sequence[Any]) -> int:
 def is_intact(superseded: int, found: int, stored: Sequence[Any]) -> bool:
     """Whether a row is what was written."""
     return found == (~checksum(stored) if superseded else checksum(stored)) and superseded in (0, 1)
+
+
+def restored(row: int | None, superseded: int, values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what `Table.restoration` adds: a row, superseded or not, at its number or (None) the next."""
+    *stored, check = checked(values)
+    return (row, superseded, *stored, ~check if superseded else check)
+
+
+def trajectory_columns(trajectory: Trajectory, *, phase: str, step: int, record: bytes) -> tuple[Any, ...]:
+    """Fill the columns of `TRAJECTORIES` from a record and its bytes at rest."""
+    versions = trajectory.behavior_policy_versions
+    return (
+        trajectory.trajectory_id,
+        trajectory.task_id,
+        trajectory.group_id,
+        phase,
+        step,
+        trajectory.sampled_tokens,
+        versions[0] if versions else None,
+        pack(versions) if len(versions) > 1 else None,
+        pack(trajectory.reward_totals()),
+        int(trajectory.is_unscored),
+        trajectory.ending,
+        sha256(record).digest(),
+    )
 
 
 def stored_name(value: Any) -> Any:
