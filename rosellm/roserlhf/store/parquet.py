@@ -33,8 +33,7 @@ class _Parquet:
 
     def write_records(self, path: Path, records: Iterable[Exported]) -> None:
         schema = arrow.written_schema()
-        groups = grouped(records, lambda r: _TOKEN_BYTES * len(r[0].packed.token_ids) + len(r[0].packed.skeleton) + _ROW_BYTES)
-        write(path, schema, (arrow.record_batch(schema, group) for group in groups))
+        write(path, schema, (arrow.record_batch(schema, group) for group in record_groups(records)))
 
     def write_table(self, path: Path, table: Table, rows: Iterable[StoredRow]) -> None:
         schema = arrow.table_schema(table)
@@ -90,6 +89,11 @@ def import_parquet(source: Path, path: Path) -> Counts:
         MissingExtraError: pyarrow is not installed.
     """
     return import_log(Path(source), Path(path), PARQUET)
+
+
+def record_groups(records: Iterable[Exported]) -> Iterator[list[Exported]]:
+    """Collect records to row groups."""
+    return grouped(records, lambda r: _TOKEN_BYTES * len(r[0].packed.token_ids) + len(r[0].packed.skeleton) + _ROW_BYTES)
 
 
 def grouped(items: Iterable[_Item], size: Callable[[_Item], int]) -> Iterator[list[_Item]]:
