@@ -17,7 +17,6 @@ import contextlib
 import functools
 import struct
 import sys
-import zlib
 from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -103,10 +102,10 @@ def _unescape(code: int, data: memoryview) -> Any:
 ENCODING_VERSION = 2
 """First byte of a record at rest. (Version 1 was one msgpack map, whose first byte is never below 128.)"""
 
-_HEADER = struct.Struct("<BccBIII")
+_HEADER = struct.Struct("<BccxIII")
 _WIDEST = 2**63 - 1
-_DEFLATED_BELOW = 4096
-"""Up to here a skeleton is mostly names and hashes, which deflate to half; beyond it is text, and would cost more than all else."""
+_FEW = 64
+"""So many numbers are converted one by one sooner than numpy has been called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +123,14 @@ class Packed:
     """Of the sampled ids: `array('f')` where float32 holds every one of them bit for bit, otherwise `array('d')`."""
 
     def to_bytes(self) -> bytes:
-        """Write the bytes that rest in the log: a header, the skeleton (deflated if small), the ids, the log-probabilities."""
-        small = len(self.skeleton) < _DEFLATED_BELOW
-        skeleton = _deflated(self.skeleton) if small else self.skeleton
+        """Write the bytes that rest in the log: a header, the skeleton, the ids, the log-probabilities.
+
+        They are not deflated: that would cost as much as all the rest of an append.
+        """
         ids, logprobs = _little_endian(self.token_ids), _little_endian(self.logprobs)
         types = (self.token_ids.typecode.encode(), self.logprobs.typecode.encode())
-        header = _HEADER.pack(ENCODING_VERSION, *types, small, len(skeleton), len(ids), len(logprobs))
-        return b"".join((header, skeleton, ids, logprobs))
+        header = _HEADER.pack(ENCODING_VERSION, *types, len(self.skeleton), len(ids), len(logprobs))
+        return b"".join((header, self.skeleton, ids, logprobs))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -143,33 +143,16 @@ class Packed:
             got = data[0] if data else "no byte"
             raise StoreError(f"a stored record must have encoding version {ENCODING_VERSION}, got {got}; upgrade rosellm")
         try:
-            _, id_type, logprob_type, small, *sizes = _HEADER.unpack_from(data)
+            _, id_type, logprob_type, *sizes = _HEADER.unpack_from(data)
             ends = [_HEADER.size, *sizes]
             for i in (1, 2, 3):
                 ends[i] += ends[i - 1]
             if ends[3] != len(data):
                 raise ValueError(f"{ends[3]} bytes announced, {len(data)} found")
             skeleton, ids, logprobs = (data[ends[i] : ends[i + 1]] for i in range(3))
-            return cls(
-                _inflated(skeleton) if small else skeleton,
-                _array(id_type.decode(), "Hiq", ids),
-                _array(logprob_type.decode(), "fd", logprobs),
-            )
-        except (struct.error, ValueError, zlib.error) as error:
+            return cls(skeleton, _array(id_type.decode(), "Hiq", ids), _array(logprob_type.decode(), "fd", logprobs))
+        except (struct.error, ValueError) as error:
             raise StoreError(f"a stored record must be whole, got {len(data)} byte(s) that are none: {error}") from error
-
-
-def _deflated(data: bytes) -> bytes:
-    squeeze = zlib.compressobj(1, zlib.DEFLATED, -12, 5)
-    return squeeze.compress(data) + squeeze.flush()
-
-
-def _inflated(data: bytes) -> bytes:
-    stretch = zlib.decompressobj(-15)
-    found = stretch.decompress(data, _DEFLATED_BELOW)
-    if not stretch.eof or stretch.unused_data:
-        raise ValueError("the skeleton is cut or too long")
-    return found
 
 
 def _little_endian(values: array[Any]) -> bytes:
@@ -216,6 +199,8 @@ def _compact_ids(pieces: Pieces) -> tuple[array[int], list[tuple[int, int]]]:
 
 
 def _concatenated(pieces: Pieces, typecode: str) -> array[Any]:
+    if sum(map(len, pieces)) < _FEW:
+        pieces = [[number for piece in pieces for number in piece]]
     return array(typecode, b"".join([_packer(typecode, len(piece))(*piece) for piece in pieces]))
 
 
@@ -226,11 +211,14 @@ def _packer(typecode: str, count: int) -> Callable[..., bytes]:
 
 def _compact_logprobs(pieces: Pieces) -> array[float]:
     exact = _concatenated(pieces, "d")
+    # Equal is bit for bit here: rounding keeps the sign of a zero, and no log-probability is NaN.
+    if len(exact) < _FEW:
+        rounded = array("f", exact)
+        return rounded if rounded.tolist() == exact.tolist() else exact
     np = _numpy()
     wide = np.frombuffer(exact)
     with np.errstate(all="ignore"):
         narrow = wide.astype(np.float32)
-    # Equal is bit for bit here: the cast keeps the sign of a zero, and no log-probability is NaN.
     return array("f", narrow.tobytes()) if (narrow == wide).all() else exact
 
 

@@ -97,8 +97,10 @@ SCHEMA = "\n".join(table.schema for table in TABLES) + _RECORDS + _INDEXES
 
 def checked(values: Sequence[Any]) -> tuple[Any, ...]:
     """Return the values as they are stored, and their checksum behind them."""
-    if any(isinstance(value, str) and not value.isascii() for value in values):
-        values = tuple(map(stored_name, values))
+    for value in values:
+        if isinstance(value, str) and not value.isascii():
+            values = tuple(map(stored_name, values))
+            break
     return (*values, checksum(values))
 
 
