@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from store import BATCH, record
 
 from rosellm.roserlhf.store import EventLog, arrow
 from rosellm.roserlhf.store.columns import opened
 from rosellm.roserlhf.store.export_folder import sync
 from rosellm.roserlhf.store.parquet import export_parquet, record_groups, write
 from rosellm.roserlhf.store.parquet_reading import scan_parquet
-from store import BATCH, record
 
 TARGETS = {"export_ratio": (1.6, "lower"), "scan_peak_mb": (600.0, "lower")}
 TOKENS = 2000
@@ -82,20 +83,20 @@ def write_scanned(path: Path, count: int) -> None:
     """Write a file of `count` records, piece by piece; ids and log-probabilities are coarse, so that it stays small."""
     schema, size = arrow.record_schema(), 512
     rng = np.random.default_rng(0)
-    offsets = arrow.pa.array(np.arange(size + 1, dtype=np.int32) * TOKENS)
+    offsets = pa.array(np.arange(size + 1, dtype=np.int32) * TOKENS)
     mask = np.tile(np.arange(TOKENS) % 200 >= 80, size)
-    bits = arrow.pa.py_buffer(np.packbits(mask, bitorder="little"))
-    logprobs = arrow.pa.py_buffer(-np.floor(rng.exponential(8.0, size * TOKENS)) / 8)
+    bits = pa.py_buffer(np.packbits(mask, bitorder="little"))
+    logprobs = pa.py_buffer(-np.floor(rng.exponential(8.0, size * TOKENS)) / 8)
     values = {
-        "token_ids": arrow.pa.array(rng.zipf(1.3, size * TOKENS) % 1000),
-        "policy_mask": arrow.pa.Array.from_buffers(arrow.pa.bool_(), size * TOKENS, [None, bits]),
-        "turn": arrow.pa.array(np.tile(np.arange(TOKENS) // 200, size)),
-        "role": arrow.pa.array(np.where(mask, "assistant", "tool")),
-        "behaviour_logprobs": arrow.pa.Array.from_buffers(arrow.pa.float64(), size * TOKENS, [bits, logprobs]),
+        "token_ids": pa.array(rng.zipf(1.3, size * TOKENS) % 1000),
+        "policy_mask": pa.Array.from_buffers(pa.bool_(), size * TOKENS, [None, bits]),
+        "turn": pa.array(np.tile(np.arange(TOKENS, dtype=np.int32) // 200, size)),
+        "role": pa.array(np.where(mask, "assistant", "tool")),
+        "behaviour_logprobs": pa.Array.from_buffers(pa.float64(), size * TOKENS, [bits, logprobs]),
     }
-    lists = {n: arrow.pa.ListArray.from_arrays(offsets, v, type=schema.field(n).type) for n, v in values.items()}
-    columns = [lists.get(f.name, arrow.pa.nulls(size, f.type)) for f in schema]
-    batch = arrow.pa.RecordBatch.from_arrays(columns, schema=schema)
+    lists = {n: pa.ListArray.from_arrays(offsets, v, type=schema.field(n).type) for n, v in values.items()}
+    columns = [lists.get(f.name, pa.nulls(size, f.type)) for f in schema]
+    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     write(path, schema, (batch.slice(0, min(size, count - start)) for start in range(0, count, size)))
 
 

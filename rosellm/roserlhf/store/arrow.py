@@ -55,7 +55,7 @@ _KINDS = {
 TOKENS = {
     "token_ids": listed(pa.int64()),
     "policy_mask": listed(pa.bool_()),
-    "turn": listed(pa.int64()),
+    "turn": listed(pa.int32()),
     "role": listed(pa.string()),
     "behaviour_logprobs": listed(pa.float64()),
 }
@@ -114,7 +114,7 @@ def _token_arrays(tokens: TokenColumns) -> list[Any]:
     arrays = (
         pa.array(tokens.token_ids),
         pa.Array.from_buffers(pa.bool_(), count, [None, sampled]),
-        pa.Array.from_buffers(pa.int64(), count, [has_turn, pa.py_buffer(tokens.turn)]),
+        pa.Array.from_buffers(pa.int32(), count, [has_turn, pa.py_buffer(tokens.turn)]),
         pa.DictionaryArray.from_arrays(pa.array(tokens.role), roles),
         pa.Array.from_buffers(pa.float64(), count, [sampled, pa.py_buffer(tokens.behaviour_logprobs)]),
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -23,11 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rosellm.roserlhf.errors import StoreError
-from rosellm.roserlhf.store.encoding import Packed, pack_record, unpack, unpack_record
+from rosellm.roserlhf.store.encoding import Packed
+from rosellm.roserlhf.store.glance import glance
 from rosellm.roserlhf.store.outcomes import Outcome
 from rosellm.roserlhf.store.rows import PackedTrajectory, TrajectorySummary
-from rosellm.roserlhf.store.skeleton import FIELDS, Fields
-from rosellm.roserlhf.trajectory import SCHEMA_VERSION, PolicyAction, Trajectory, TransitionRecord
 
 POLICY_ROLE = "assistant"
 """Role of the tokens that the policy sampled."""
@@ -68,13 +67,8 @@ READABLE: dict[str, str] = {
 }
 """Columns that say what a record is, in order, and the kind of their values."""
 
-_WIDEST = 2**63 - 1
+_WIDEST = 2**31 - 1
 Array = npt.NDArray[Any]
-
-_ACTION = {name: i for i, name in enumerate(FIELDS[PolicyAction])}
-_TRANSITION = {name: i for i, name in enumerate(FIELDS[TransitionRecord])}
-_TURN, _ANSWERED, _REWARDS = _ACTION["turn"], _TRANSITION["turn"], _TRANSITION["reward_components"]
-_BLAME, _CAUSE = _TRANSITION["blame"], _TRANSITION["cause"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +77,8 @@ class Opened:
 
     summary: TrajectorySummary
     packed: Packed
-    fields: Mapping[str, Any]
-    """By the names of `Trajectory`'s fields, nested as in the skeleton."""
+    fields: Any
+    """Of the skeleton, as attributes."""
     digest: bytes
     """Of `packed`."""
 
@@ -95,14 +89,8 @@ def opened(stored: PackedTrajectory) -> Opened:
     Raises:
         StoreError: the skeleton is none.
     """
-    packed = stored.packed
-    found = unpack(packed.skeleton)
-    if isinstance(found, list) and len(found) == 3 and found[0] != SCHEMA_VERSION:
-        packed = pack_record(unpack_record(packed))
-        found = unpack(packed.skeleton)
-    if not isinstance(found, list) or len(found) != 3 or not isinstance(found[1], list) or len(found[1]) < 3:
-        raise StoreError(f"a stored skeleton must hold fields, got {type(found).__name__}")
-    return Opened(stored.summary, packed, dict(zip(FIELDS[Trajectory], found[1], strict=False)), record_digest(packed))
+    packed, fields = glance(stored.packed)
+    return Opened(stored.summary, packed, fields, record_digest(packed))
 
 
 def record_digest(packed: Packed) -> bytes:
@@ -121,23 +109,21 @@ def readable(record: Opened, outcome: Outcome | None) -> tuple[Any, ...]:
         record: the record.
         outcome: what the ledger says of it; None if nothing.
     """
-    get, summary = record.fields.get, record.summary
-    parent, failure = get("parent") or (None, None, None), get("failure")
-    transitions = record.fields["transitions"]
-    blamed = [failure] if failure else [(t[_BLAME], t[_CAUSE]) for t in transitions if t[_CAUSE] is not None]
+    fields, summary = record.fields, record.summary
+    blamed = [fields.failure] if fields.failure else [(t.blame, t.cause) for t in fields.transitions if t.cause is not None]
     blame, cause = blamed[-1] if blamed else (None, None)
     totals = summary.rewards
     scored = bool(totals) and not summary.unscored and None not in totals.values()
     ended = outcome if outcome is not None else Outcome()
     return (
-        *(summary.trajectory_id, get("run_id"), summary.step, summary.phase, summary.superseded),
-        *(summary.task_id, summary.group_id, get("member"), get("attempt", 0), *parent),
-        *(get("environment_version"), get("tokenizer_hash"), get("policy_name"), get("trainable", True), summary.policy_versions),
+        *(summary.trajectory_id, fields.run_id, summary.step, summary.phase, summary.superseded),
+        *(summary.task_id, summary.group_id, fields.member, fields.attempt, *(fields.parent or (None, None, None))),
+        *(fields.environment_version, fields.tokenizer_hash, fields.policy_name, fields.trainable, summary.policy_versions),
         *(summary.ending, summary.unscored, blame, cause),
         *(sum(totals.values()) if scored else None, list(totals.items())),  # type: ignore[arg-type]
-        [(t[_ANSWERED], *item) for t in transitions for item in t[_REWARDS].items()],
+        [(t.turn, *item) for t in fields.transitions for item in t.reward_components.items()],
         *(ended.state, ended.reason, ended.trained, list(ended.excluded.items()), ended.advantage),
-        *(len(record.fields["actions"]), len(record.packed.token_ids), summary.sampled_tokens),
+        *(len(fields.actions), len(record.packed.token_ids), summary.sampled_tokens),
     )
 
 
@@ -152,7 +138,7 @@ class TokenColumns:
     policy_mask: Array
     """bool: sampled by the policy."""
     turn: Array
-    """int64: turn of the action, or of the action that an observation answers; -1 where there is none."""
+    """int32: turn of the action, or of the action that an observation answers; -1 where there is none, or no such number."""
     role: Array
     """int32: index into `roles`."""
     roles: Sequence[str]
@@ -167,62 +153,47 @@ def token_columns(records: Sequence[Opened]) -> TokenColumns:
     Raises:
         StoreError: a skeleton counts other tokens than its arrays hold.
     """
-    runs = _Runs()
+    runs: list[_Run] = []
     for record in records:
-        runs.add(record)
-    lengths = np.array(runs.lengths, np.int64)
-    policy_mask = np.repeat(np.array(runs.sampled, bool), lengths)
+        runs += _runs(record)
+    lengths, turns, roles = (list(column) for column in zip(*runs, strict=True)) if runs else ([], [], [])
+    codes = {role: code for code, role in enumerate(dict.fromkeys(roles))}
+    counts = np.array(lengths, np.int64)
+    policy_mask = np.repeat(np.array([role is None for role in roles], bool), counts)
     token_ids = _joined([record.packed.token_ids for record in records], np.int64)
     logprobs = np.zeros(len(token_ids), np.float64)
     logprobs[policy_mask] = _joined([record.packed.logprobs for record in records], np.float64)
-    ends = np.cumsum([len(record.packed.token_ids) for record in records], dtype=np.int64)
+    ends = np.cumsum([0, *(len(record.packed.token_ids) for record in records)])
     return TokenColumns(
-        np.concatenate(([0], ends)).astype(np.int32),
+        ends.astype(np.int32),
         token_ids,
         policy_mask,
-        np.repeat(np.array(runs.turns, np.int64), lengths),
-        np.repeat(np.array(runs.roles, np.int32), lengths),
-        list(runs.codes),
+        np.repeat(np.array(turns, np.int32), counts),
+        np.repeat(np.array([codes[role] for role in roles], np.int32), counts),
+        [POLICY_ROLE if role is None else role for role in codes],
         logprobs,
     )
 
 
-class _Runs:
-    """Stretches of tokens that share a role, a turn and whether they were sampled."""
+_Run = tuple[int, int, str | None]
+"""Length, turn and role of tokens that stand together; the role is None where the policy sampled them."""
 
-    def __init__(self) -> None:
-        self.lengths: list[int] = []
-        self.roles: list[int] = []
-        self.turns: list[int] = []
-        self.sampled: list[bool] = []
-        self.codes: dict[str, int] = {}
 
-    def add(self, record: Opened) -> None:
-        first = len(self.lengths)
-        self._context(record.fields["prompt"], -1)
-        sampled = 0
-        for action, transition in zip_longest(record.fields["actions"], record.fields["transitions"]):
-            turn = action[_TURN] if action[_TURN] <= _WIDEST else -1
-            self._run(action[0], POLICY_ROLE, turn, sampled=True)
-            sampled += action[0]
-            if transition is not None:
-                self._context(transition[0], turn)
-        counted, packed = (sum(self.lengths[first:]), sampled), record.packed
-        if counted != (len(packed.token_ids), len(packed.logprobs)):
-            held = f"{len(packed.token_ids)} ids and {len(packed.logprobs)} log-probabilities"
-            name = record.summary.trajectory_id
-            raise StoreError(f"stored record {name!r:.200} must hold the {counted} tokens its skeleton counts, got {held}")
-
-    def _context(self, spans: Sequence[Fields], turn: int) -> None:
-        for span in spans:
-            if not isinstance(span[0], str):  # what is copied from another record stands in that one's row
-                self._run(span[0], span[1], turn, sampled=False)
-
-    def _run(self, length: int, role: str, turn: int, *, sampled: bool) -> None:
-        self.lengths.append(length)
-        self.roles.append(self.codes.setdefault(role, len(self.codes)))
-        self.turns.append(turn)
-        self.sampled.append(sampled)
+def _runs(record: Opened) -> list[_Run]:
+    fields, packed = record.fields, record.packed
+    runs: list[_Run] = [(span.token_ids, -1, span.role) for span in fields.prompt if type(span.token_ids) is int]
+    for action, transition in zip_longest(fields.actions, fields.transitions):
+        turn = action.turn if action.turn <= _WIDEST else -1
+        runs.append((action.token_ids, turn, None))
+        if transition is not None:
+            runs += [(span.token_ids, turn, span.role) for span in transition.observation]
+    counted = (sum([run[0] for run in runs]), sum([action.token_ids for action in fields.actions]))
+    if counted != (len(packed.token_ids), len(packed.logprobs)):
+        held = f"{len(packed.token_ids)} ids and {len(packed.logprobs)} log-probabilities"
+        raise StoreError(
+            f"stored record {record.summary.trajectory_id!r:.200} must hold the {counted} tokens its skeleton counts, got {held}"
+        )
+    return runs
 
 
 def _joined(parts: Sequence[array[Any]], dtype: Any) -> Array:
