@@ -12,10 +12,10 @@ behaviour_logprobs      –     –  …   –       −0.2   −0.9   −0.0   
 
 from __future__ import annotations
 
-import hashlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import zip_longest
 from typing import Any
 
@@ -80,7 +80,7 @@ class Opened:
     fields: Any
     """Of the skeleton, as attributes."""
     digest: bytes
-    """Of `packed`."""
+    """SHA-256 of the bytes of `packed`."""
 
 
 def opened(stored: PackedTrajectory) -> Opened:
@@ -90,16 +90,8 @@ def opened(stored: PackedTrajectory) -> Opened:
         StoreError: the skeleton is none.
     """
     packed, fields = glance(stored.packed)
-    return Opened(stored.summary, packed, fields, record_digest(packed))
-
-
-def record_digest(packed: Packed) -> bytes:
-    """Hash a record's parts (SHA-256); unlike the hash of its bytes in a log, it does not depend on how those are compressed."""
-    sizes = f"{len(packed.skeleton)} {packed.token_ids.typecode}{len(packed.token_ids)} {packed.logprobs.typecode} "
-    digest = hashlib.sha256(sizes.encode())
-    for part in (packed.skeleton, packed.token_ids, packed.logprobs):
-        digest.update(part)
-    return digest.digest()
+    digest = stored.summary.digest if packed is stored.packed else sha256(packed.to_bytes()).digest()
+    return Opened(stored.summary, packed, fields, digest)
 
 
 def readable(record: Opened, outcome: Outcome | None) -> tuple[Any, ...]:
@@ -153,10 +145,10 @@ def token_columns(records: Sequence[Opened]) -> TokenColumns:
     Raises:
         StoreError: a skeleton counts other tokens than its arrays hold.
     """
-    runs: list[_Run] = []
+    runs = _Runs()
     for record in records:
-        runs += _runs(record)
-    lengths, turns, roles = (list(column) for column in zip(*runs, strict=True)) if runs else ([], [], [])
+        runs.add(record)
+    lengths, turns, roles = runs.lengths, runs.turns, runs.roles
     codes = {role: code for code, role in enumerate(dict.fromkeys(roles))}
     counts = np.array(lengths, np.int64)
     policy_mask = np.repeat(np.array([role is None for role in roles], bool), counts)
@@ -175,25 +167,39 @@ def token_columns(records: Sequence[Opened]) -> TokenColumns:
     )
 
 
-_Run = tuple[int, int, str | None]
-"""Length, turn and role of tokens that stand together; the role is None where the policy sampled them."""
+class _Runs:
+    """Stretches of tokens that stand together; three flat lists, because a tuple each would keep the garbage collector busy."""
 
+    def __init__(self) -> None:
+        self.lengths: list[int] = []
+        self.turns: list[int] = []
+        """-1 before the first action."""
+        self.roles: list[str | None] = []
+        """None where the policy sampled them."""
 
-def _runs(record: Opened) -> list[_Run]:
-    fields, packed = record.fields, record.packed
-    runs: list[_Run] = [(span.token_ids, -1, span.role) for span in fields.prompt if type(span.token_ids) is int]
-    for action, transition in zip_longest(fields.actions, fields.transitions):
-        turn = action.turn if action.turn <= _WIDEST else -1
-        runs.append((action.token_ids, turn, None))
-        if transition is not None:
-            runs += [(span.token_ids, turn, span.role) for span in transition.observation]
-    counted = (sum([run[0] for run in runs]), sum([action.token_ids for action in fields.actions]))
-    if counted != (len(packed.token_ids), len(packed.logprobs)):
-        held = f"{len(packed.token_ids)} ids and {len(packed.logprobs)} log-probabilities"
-        raise StoreError(
-            f"stored record {record.summary.trajectory_id!r:.200} must hold the {counted} tokens its skeleton counts, got {held}"
-        )
-    return runs
+    def add(self, record: Opened) -> None:
+        fields, first, sampled = record.fields, len(self.lengths), 0
+        self._context(fields.prompt, -1)
+        for action, transition in zip_longest(fields.actions, fields.transitions):
+            turn = action.turn if action.turn <= _WIDEST else -1
+            sampled += action.token_ids
+            self.lengths.append(action.token_ids)
+            self.turns.append(turn)
+            self.roles.append(None)
+            if transition is not None:
+                self._context(transition.observation, turn)
+        counted, packed = (sum(self.lengths[first:]), sampled), record.packed
+        if counted != (len(packed.token_ids), len(packed.logprobs)):
+            name = record.summary.trajectory_id
+            held = f"{len(packed.token_ids)} ids and {len(packed.logprobs)} log-probabilities"
+            raise StoreError(f"stored record {name!r:.200} must hold the {counted} tokens its skeleton counts, got {held}")
+
+    def _context(self, spans: Sequence[Any], turn: int) -> None:
+        for span in spans:
+            if type(span.token_ids) is int:  # a copy's tokens stand in the row of another record
+                self.lengths.append(span.token_ids)
+                self.turns.append(turn)
+                self.roles.append(span.role)
 
 
 def _joined(parts: Sequence[array[Any]], dtype: Any) -> Array:

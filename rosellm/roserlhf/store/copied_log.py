@@ -13,11 +13,11 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from rosellm.roserlhf.errors import RoseError, StoreError
-from rosellm.roserlhf.store.columns import record_digest
 from rosellm.roserlhf.store.database import Database
 from rosellm.roserlhf.store.encoding import Packed, pack, unpack_record
 from rosellm.roserlhf.store.export_folder import sync
@@ -47,9 +47,9 @@ class CopiedLog:
         Raises:
             StoreError: it is not what was written, or no legal record.
         """
-        if record_digest(packed) != digest:
-            raise StoreError("it does not match its digest")
         record = packed.to_bytes()
+        if sha256(record).digest() != digest:
+            raise StoreError("it does not match its digest")
         columns = trajectory_columns(unpack_record(packed), phase=phase, step=step, record=record)
         self._pending.append((TRAJECTORIES, columns, superseded, record))
         self._write_some()
