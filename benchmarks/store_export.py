@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -114,7 +115,9 @@ def measure_scan(count: int, folder: Path) -> dict[str, float]:
     path = folder / "scanned.parquet"
     write_scanned(path, count)
     start = time.perf_counter()
-    ran = subprocess.run([sys.executable, __file__, "--scan", str(path)], check=True, capture_output=True, text=True)
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, __file__, "--scan", str(path)]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, env=where)
     found: dict[str, float] = json.loads(ran.stdout)
     print(f"{'scanned':<34} {found['sampled']:10.0f} sampled tokens of {count} records, {time.perf_counter() - start:.1f} s")
     path.unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 from hypothesis import settings
@@ -30,12 +31,16 @@ from rosellm.roserlhf.trajectory import (
 PROPERTY = settings(derandomize=True, max_examples=60, deadline=None)
 
 ANY_TEXT = st.text(st.characters(), max_size=12) | st.sampled_from(
-    ["", "\x00", "\u2028\u2029", "\ud800", "a\udfffb", "<|im_end|>", "🦊"]
+    ["", "\x00", "\u2028\u2029", "\ud800", "a\udfffb", "<|im_end|>", "🦊", "\x1b[31m", "é" * 500_000]
 )
-"""Any string that Python can hold, lone surrogates included."""
+"""Any string that Python can hold: lone surrogates, control characters, a megabyte."""
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 IDS = st.integers(0, 2**40) | st.sampled_from([0, 2**31, 2**32, 2**63, 2**70])
-LOGPROBS = st.floats(max_value=0.0, allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, -5e-324, -1e-45, -1e308])
+LOGPROBS = (
+    st.floats(max_value=0.0, allow_nan=False, allow_infinity=False)
+    | st.floats(max_value=0.0, allow_nan=False, allow_infinity=False, width=32)
+    | st.sampled_from([0.0, -0.0, -5e-324, -1e-45, -1e308])
+)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.1 + 0.2, -0.0, 5e-324])
 SECONDS = st.dictionaries(NAMES, NUMBERS | st.integers(-(2**63), 2**63 - 1), max_size=2)
 REWARDS = st.dictionaries(NAMES, st.none() | NUMBERS, max_size=3)
@@ -44,7 +49,7 @@ STATUSES: st.SearchStrategy[ResultStatus] = st.sampled_from(["ok", "error", "tim
 ORIGINS: st.SearchStrategy[ResultOrigin] = st.sampled_from(["environment", "guard", "harness"])
 BLAMES: st.SearchStrategy[Blame] = st.sampled_from(["policy", "environment", "infrastructure"])
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | NUMBERS | ANY_TEXT,
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | NUMBERS | ANY_TEXT | st.sampled_from([math.inf, -math.inf]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
     max_leaves=6,
 )

@@ -16,7 +16,16 @@ from record_strategies import JSON, PROPERTY, trajectories
 from rosellm.roserlhf.errors import StoreError
 from rosellm.roserlhf.store import skeleton
 from rosellm.roserlhf.store.encoding import Packed, pack, pack_record, unpack, unpack_record
-from rosellm.roserlhf.trajectory import CopySpan, ParentLink, PolicyAction, TokenSpan, Trajectory, TransitionRecord
+from rosellm.roserlhf.trajectory import (
+    CopySpan,
+    ParentLink,
+    ParsedAction,
+    PolicyAction,
+    TokenSpan,
+    ToolCall,
+    Trajectory,
+    TransitionRecord,
+)
 
 
 def record(ids: Any = (3, 4), logprobs: Any = (-0.5, -0.25), **fields: Any) -> Trajectory:
@@ -54,6 +63,16 @@ def test_the_arrays_are_the_row_of_tokens(trajectory: Trajectory) -> None:
 def test_plain_values_survive_bit_for_bit(values: dict[str, Any]) -> None:
     assert pack(unpack(pack(values))) == pack(values)
     assert str(unpack(pack(values))) == str(values)
+
+
+def test_arguments_keep_their_shape_and_their_kind() -> None:
+    arguments = [{}, {"a": None}, {"a": []}, {"a": {}}, {"a": 1, "b": 1.0, "c": True}, {"a": [[], [None], ""]}, {"a": math.nan}]
+    calls = ParsedAction("", [ToolCall("c", "f", argument) for argument in arguments])
+    acted = PolicyAction(0, [1], [-1.0], "v", "", calls)
+    back = unpack_record(pack_record(Trajectory("t", "k", "e", "h", [acted], [TransitionRecord(0, None, {}, True)])))
+    parsed = back.actions[0].parsed_action
+    assert isinstance(parsed, ParsedAction)
+    assert repr([dict(call.arguments) for call in parsed.calls]) == repr(arguments), "no null where there was none, 1 is not 1.0"
 
 
 def test_every_field_of_every_class_is_kept() -> None:

@@ -273,6 +273,86 @@ def update(step: int, number: int) -> Update:
     return Update(step, number, epoch=0, rows=rows, **fields)
 
 
+def test_summaries_say_what_credit_needs_without_the_records(log: EventLog) -> None:
+    def sampled_by(name: str, *versions: str, reward: float | None = 1.0) -> Trajectory:
+        spans = [VersionSpan(i, i + 1, version) for i, version in enumerate(versions)]
+        acted = PolicyAction(0, range(len(spans)), [-0.5] * len(spans), versions[0], "", version_spans=spans)
+        end = TransitionRecord(0, None, {"correct": reward, "cost": -0.0}, True)
+        return Trajectory(name, "task", "e", "h", [acted], [end], group_id="g")
+
+    broken = Trajectory("broken", "task", "e", "h")
+    broken.fail("infrastructure", "engine died")
+    stored = [
+        sampled_by("one", "v1"), sampled_by("two", "v2", reward=None), sampled_by("mixed", "v1", "v2"), broken,
+        sampled_by("other", "v1", "v3"), sampled_by("again", "v2"),
+    ]  # fmt: skip
+    for i, trajectory in enumerate(stored):
+        log.append_trajectory(trajectory, step=i, phase="train" if i < 5 else "evaluate")
+    found = {s.trajectory_id: s for s in log.summaries()}
+    assert list(found) == [t.trajectory_id for t in stored]
+    for trajectory in stored:
+        summary = found[trajectory.trajectory_id]
+        assert summary.policy_versions == trajectory.behavior_policy_versions
+        assert summary.rewards == trajectory.reward_totals()
+        assert (summary.sampled_tokens, summary.group_id) == (trajectory.sampled_tokens, trajectory.group_id)
+        assert (summary.unscored, summary.ending) == (trajectory.is_unscored, trajectory.ending)
+    assert [s.trajectory_id for s in log.summaries(version="v1")] == ["one", "mixed", "other"]
+    assert [s.trajectory_id for s in log.summaries(version="v2")] == ["two", "mixed", "again"]
+    assert [s.trajectory_id for s in log.summaries(version="v2", phase="train")] == ["two", "mixed"]
+    assert [s.trajectory_id for s in log.summaries(version="v2", step=5)] == ["again"]
+    assert list(log.summaries(version="v9")) == []
+    packed = list(log.packed_trajectories(phase="train"))
+    assert [p.summary for p in packed] == [found[t.trajectory_id] for t in stored[:5]]
+    assert [encoding.unpack_record(p.packed) for p in packed] == stored[:5]
+    log.supersede(3)
+    assert [s.trajectory_id for s in log.summaries(version="v1")] == ["one", "mixed"]
+    assert [s.superseded for s in log.summaries(include_superseded=True)] == [False] * 3 + [True] * 3
+
+
+def test_hostile_names_are_data(log: EventLog, path: Path) -> None:
+    names = [
+        "../../etc/passwd",
+        "/absolute",
+        "x" * 10_000,
+        "nul\x00nul",
+        "nul\x00",
+        "\ud800",
+        "\udfff\x00",
+        "'; DROP TABLE ledger; --",
+        "🦊",
+    ]
+    for name in names:
+        made = dataclasses.replace(episode(name), task_id=name, group_id=name, sealed=False)
+        assert log.append_trajectory(made, step=0, phase=name)
+        assert not log.append_trajectory(made, step=0, phase=name)
+        log.append_score(ScoreRecord(name, 0, {name: 1.0}, name))
+        log.append_ledger(name, "launched", step=0, group=name, retry_of=name)
+        log.append_ledger(name, "failed", step=0, reason=name, sampled=3)
+        log.add_policy(name, step=0, content_hash=name)
+        log.append_metrics(name, 0, {name: name})
+        log.append_update(dataclasses.replace(update(0, names.index(name)), skipped=name))
+        assert log.trajectory(name, phase=name).trajectory == made
+        assert [s.trajectory_id for s in log.scores(name)] == [name]
+    assert [s.trajectory.task_id for s in log.trajectories()] == names
+    assert [(s.trajectory_id, s.group_id, s.phase) for s in log.summaries()] == [(n, n, n) for n in names]
+    assert [e.attempt_id for e in log.ledger() if e.state == "failed"] == names
+    assert [e.reason for e in log.ledger() if e.state == "failed"] == names
+    assert [p.version for p in log.policies()] == names
+    assert [m.phase for m in log.metrics()] == names
+    assert [u.skipped for u in log.updates()] == names
+    assert {p.name.removeprefix("events.db") for p in path.parent.iterdir()} == {"", "-shm", "-wal", ".lock", ".lock-journal"}
+
+
+def test_a_million_tokens_are_a_record_like_any_other(log: EventLog) -> None:
+    count = 10**6
+    acted = PolicyAction(0, [7] * count, [-0.5] * count, "v", "")
+    huge = Trajectory("huge", "k", "e", "h", [acted], [TransitionRecord(0, None, {}, True)])
+    log.append_trajectory(huge, step=0, phase="train")
+    back = log.trajectory("huge").trajectory
+    assert back.sampled_tokens == count
+    assert back == huge
+
+
 def test_updates_come_back_bit_for_bit(log: EventLog) -> None:
     stored = [update(1, 0), update(1, 1), update(2, 0)]
     for change in stored:
@@ -589,6 +669,35 @@ def test_a_damaged_record_is_named_and_the_others_are_read(path: Path) -> None:
             log.trajectory("b")
         assert log.trajectory("a").trajectory == episode("a")
         assert log.trajectory("c").trajectory == episode("c")
+
+
+def test_every_problem_of_a_log_is_named(path: Path) -> None:
+    with EventLog.create(path) as log:
+        for name in "abcdef":
+            log.append_trajectory(episode(name), step=0, phase="train")
+            log.append_metrics("train", 0, {"reward": 1.0})
+        log.append_trajectory(episode("\ud800"), step=1, phase="\udfff")
+        log.supersede(1)
+        assert list(log.problems()) == []
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        other = encoding.pack_record(episode("b", reward=0.0)).to_bytes()
+        connection.execute("UPDATE records SET record = ? WHERE row = 2", (other,))
+        connection.execute("UPDATE trajectories SET step = 5 WHERE row = 3")
+        connection.execute("UPDATE trajectories SET superseded = 1 WHERE row = 4")
+        connection.execute("DELETE FROM records WHERE row = 5")
+        connection.execute("UPDATE records SET record = x'02' WHERE row = 6")
+        connection.execute("DELETE FROM metrics WHERE row IN (2, 3)")
+        connection.commit()
+    with EventLog.read(path) as log:
+        found = list(log.problems())
+    assert found[:-1] == [
+        "row 3 of trajectories does not match its checksum",
+        "row 4 of trajectories does not match its checksum",
+        "rows 2 to 3 of metrics are missing",
+        "row 2 of trajectories differs from its record in rewards, digest",
+        "row 5 of trajectories has lost its record",
+    ]
+    assert found[-1].startswith("row 6 of records holds no record: a stored record must be whole")
 
 
 def test_a_damaged_file_is_refused_in_one_sentence(path: Path) -> None:

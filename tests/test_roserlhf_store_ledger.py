@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from record_strategies import PROPERTY
 
 from rosellm.roserlhf.errors import RecordError, StoreError
-from rosellm.roserlhf.store.ledger import Ledger, LedgerEntry, TokenCounts, check_transition
+from rosellm.roserlhf.store.ledger import Ledger, LedgerEntry, LedgerSummary, TokenCounts, check_transition
 
 PATHS = [
     ["launched"],
@@ -128,6 +129,71 @@ def test_tokens_that_do_not_add_up_are_refused_when_the_attempt_ends() -> None:
     assert ledger.tokens(0) == TokenCounts(40, 38, {"stale": 1, "limit": 1}, 0)
 
 
+def test_a_rejected_attempt_can_say_more_than_one_reason() -> None:
+    # 40 sampled: 30 over a stale cache, the other 10 in a group without signal.
+    ledger = Ledger([entry("a", "launched"), entry("a", "finished", tokens=40)])
+    for excluded in ({"stale": 30}, {"stale": 30, "uniform group": 11}):
+        with pytest.raises(StoreError, match="attempt 'a' must place each of its 40 sampled tokens once, got 0 trained and"):
+            ledger.add(entry("a", "rejected", reason="stale", excluded=excluded))
+    ledger.add(entry("a", "rejected", reason="stale", excluded={"stale": 30, "uniform group": 10}))
+    assert ledger.tokens() == TokenCounts(40, 0, {"stale": 30, "uniform group": 10}, 0)
+    assert ledger.summary().rejected == {"stale": 1}
+
+
+def test_every_kind_of_attempt_is_counted_under_its_name() -> None:
+    def attempt(name: str, *path: LedgerEntry, **launched: Any) -> list[LedgerEntry]:
+        return [entry(name, "launched", **launched), *path]
+
+    def done(name: str, reason: str | None = None, step: int = 0, **split: Any) -> list[LedgerEntry]:
+        if reason is not None:
+            return [entry(name, "finished", step, 10), entry(name, "rejected", step, reason=reason)]
+        trained = entry(name, "trained", step, **(split or {"trained": 10}))
+        return [entry(name, "finished", step, 10), entry(name, "admitted", step), trained]
+
+    history = [
+        # Group g: two trained, one of them in part; one unscored: a partial group.
+        *attempt("g/0", *done("g/0"), group="g"),
+        *attempt("g/1", *done("g/1", trained=7, excluded={"stale": 3}), group="g"),
+        *attempt("g/2", entry("g/2", "failed", tokens=4, reason="engine died"), group="g"),
+        entry("g/2", "rejected", reason="unscored"),
+        # It was tried again, which failed in another way, and was data.
+        *attempt("g/2/1", entry("g/2/1", "failed", tokens=6, reason="limit"), group="g", retry_of="g/2"),
+        entry("g/2/1", "admitted"),
+        entry("g/2/1", "trained", trained=6),
+        # Group h: dynamic sampling rejects all of it, which leaves nothing partial.
+        *attempt("h/0", *done("h/0", "uniform group"), group="h"),
+        *attempt("h/1", *done("h/1", "uniform group"), group="h"),
+        # Admitted, then too old; still on its way; launched in the next step; nobody's member.
+        *attempt("i/0", entry("i/0", "finished", tokens=10), entry("i/0", "admitted"), entry("i/0", "rejected", 1), group="i"),
+        *attempt("i/1", entry("i/1", "finished", tokens=10), group="i"),
+        *attempt("j/0", *done("j/0", step=1), step=1),
+        # Step 1 was run before: those attempts are gone, but counted.
+        *[replace(e, superseded=True) for e in [*attempt("j/0", *done("j/0", step=1), step=1), *attempt("j/1", step=1)]],
+    ]  # fmt: skip
+    ledger = Ledger(history)
+    assert ledger.summary(0) == LedgerSummary(
+        launched=8,
+        finished=6,
+        failed={"engine died": 1, "limit": 1},
+        admitted=4,
+        trained=3,
+        rejected={"unscored": 1, "uniform group": 2, "stale": 1},
+        open=1,
+        retries=1,
+        groups=3,
+        partial_groups=1,
+        superseded=0,
+        # 4 × 10 of g/0, g/1, h/0, h/1, 4 + 6 of the failed ones, 2 × 10 of i.
+        tokens=TokenCounts(70, 10 + 7 + 6, {"stale": 3 + 10, "unscored": 4, "uniform group": 20}, 10),
+    )
+    later = ledger.summary(1)
+    assert (later.launched, later.trained, later.superseded, later.groups) == (1, 1, 2, 0)
+    whole = ledger.summary()
+    assert (whole.launched, whole.trained, whole.superseded, whole.partial_groups) == (9, 4, 2, 1)
+    assert whole.launched == whole.trained + sum(whole.rejected.values()) + whole.open
+    assert Ledger().summary().launched == 0
+
+
 def test_the_stored_records_are_the_other_side_of_the_balance() -> None:
     ledger = Ledger([entry("a", "launched", 3), entry("a", "finished", 3, 40), entry("a", "rejected", 3)])
     ledger.balance(recorded={3: 40})
@@ -171,6 +237,8 @@ def test_R51_counters_do_not_wrap() -> None:
         ({"state": "launched", "sampled": 1}, "sampled must be None when an attempt is launched, got 1"),
         ({"state": "trained"}, "trained must be given when an attempt is trained, got None"),
         ({"state": "admitted", "trained": 1}, "trained must be None when an attempt is admitted, got 1"),
+        ({"state": "finished", "sampled": 1, "group": "g"}, "group must be None when an attempt is finished, got 'g'"),
+        ({"state": "admitted", "retry_of": "b"}, "retry_of must be None when an attempt is admitted, got 'b'"),
         ({"state": "admitted", "excluded": {"x": 1}}, "excluded must be empty when an attempt is admitted, got {'x': 1}"),
     ],
 )

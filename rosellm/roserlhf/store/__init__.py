@@ -2,6 +2,7 @@
 
 from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.store.ledger import Ledger, LedgerEntry, LedgerSummary, State, TokenCounts
+from rosellm.roserlhf.store.recovery import Recovery, recover
 from rosellm.roserlhf.store.rows import Metrics, PackedTrajectory, Policy, StoredTrajectory, TrajectorySummary
 from rosellm.roserlhf.store.updates import Update, UpdatedRow
 
@@ -13,10 +14,12 @@ __all__ = [
     "Metrics",
     "PackedTrajectory",
     "Policy",
+    "Recovery",
     "State",
     "StoredTrajectory",
     "TokenCounts",
     "TrajectorySummary",
     "Update",
     "UpdatedRow",
+    "recover",
 ]

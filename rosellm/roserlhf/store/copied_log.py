@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -23,7 +24,7 @@ from rosellm.roserlhf.store.encoding import Packed, pack, unpack_record
 from rosellm.roserlhf.store.export_folder import sync
 from rosellm.roserlhf.store.ledger import Ledger
 from rosellm.roserlhf.store.reading import EventReader
-from rosellm.roserlhf.store.tables import INSERT_RECORD, SCHEMA, TRAJECTORIES, Table, name, restored, trajectory_columns
+from rosellm.roserlhf.store.tables import INSERT_RECORD, SCHEMA, TRAJECTORIES, Table, name, stored, trajectory_columns
 
 _ROWS_PER_COMMIT = 256
 _ORPHANS = "SELECT trajectory_id FROM scores WHERE trajectory_id NOT IN (SELECT trajectory_id FROM trajectories) LIMIT 1"
@@ -39,6 +40,7 @@ class CopiedLog:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._rows: Counter[str] = Counter()
         self._pending: list[tuple[Table, Sequence[Any], bool, bytes | None]] = []
 
     def add_record(self, packed: Packed, *, step: int, phase: str, superseded: bool, digest: bytes) -> None:
@@ -67,9 +69,10 @@ class CopiedLog:
         """Commit what was added."""
         with self._database.transaction():
             for table, values, superseded, record in self._pending:
-                row = self._database.insert(table.restoration, restored(None, int(superseded), values))
+                row = self._rows[table.name] = self._rows[table.name] + 1
+                self._database.write(table.insertion, stored(table, row, values, superseded=superseded))
                 if record is not None:
-                    self._database.insert(INSERT_RECORD, (row, record))
+                    self._database.write(INSERT_RECORD, (row, record))
         self._pending.clear()
 
 

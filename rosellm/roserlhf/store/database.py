@@ -53,21 +53,26 @@ class Database:
         """Create a new file with the tables of `schema` and open it for writing."""
         if path.exists():
             raise StoreError(f"{path} must not exist yet; open it to append to it")
-        with _clear_errors(path, "created"):
-            lock = _writer_lock(path)
+        with clear_errors(path, "created"):
+            is_first = not lock_file(path).exists()
             try:
-                return cls(path, _new_file(path, schema), lock)
+                lock = writer_lock(path)
+                try:
+                    return cls(path, _new_file(path, schema), lock)
+                except BaseException:
+                    lock.close()
+                    raise
             except BaseException:
-                lock.close()
-                _lock_file(path).unlink(missing_ok=True)
+                if is_first:
+                    lock_file(path).unlink(missing_ok=True)
                 raise
 
     @classmethod
     def append(cls, path: Path) -> Database:
         """Open an existing file for writing."""
         _require_file(path)
-        with _clear_errors(path, "opened for writing"):
-            lock = _writer_lock(path)
+        with clear_errors(path, "opened for writing"):
+            lock = writer_lock(path)
             try:
                 _report_torn_tail(path)
                 return cls(path, _current(_connect(path, "rw"), path), lock)
@@ -79,14 +84,14 @@ class Database:
     def read(cls, path: Path) -> Database:
         """Open an existing file for reading, beside a writer or in a folder that cannot be written."""
         _require_file(path)
-        with _clear_errors(path, "read"):
+        with clear_errors(path, "read"):
             _report_torn_tail(path)
             try:
                 return cls(path, _current_copy(_connect(path, "ro"), path), None)
             except sqlite3.OperationalError:
                 # Reading a write-ahead log needs a shared-memory file beside it, which a read-only folder refuses. Without a log
                 # there is no writer, so the file can be read as it lies.
-                if _wal(path).exists():
+                if wal_file(path).exists():
                     raise
                 return cls(path, _current_copy(_connect(path, "ro&immutable=1"), path), None)
 
@@ -134,21 +139,16 @@ class Database:
         self._require_whole()
         return self._run(sql, values).rowcount
 
-    def insert(self, sql: str, values: Sequence[Any]) -> int:
-        """Add one row inside a transaction and return its number."""
-        self._require_whole()
-        return self._run(sql, values).lastrowid or 0
-
-    def insert_new(self, sql: str, values: Sequence[Any]) -> int | None:
-        """Add one row inside a transaction and return its number; None if a unique index has it already."""
+    def write_new(self, sql: str, values: Sequence[Any]) -> bool:
+        """Add one row inside a transaction; return False if a unique index has it already."""
         self._require_whole()
         try:
-            return self._connection.execute(sql, values).lastrowid
+            self._connection.execute(sql, values)
         except sqlite3.IntegrityError:
-            return None
+            return False
         except _ERRORS as error:
-            self._broken = isinstance(error, sqlite3.OperationalError)
-            raise _clear(self.path, "written", error) from error
+            raise self._failed(error) from error
+        return True
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one reading statement and return its rows."""
@@ -168,7 +168,7 @@ class Database:
             raise StoreError(f"{self.path} cannot be flushed inside a transaction; flush after its end")
         try:
             with contextlib.suppress(FileNotFoundError):  # nothing was written since the file was opened
-                _wait_for_disk(_wal(self.path))
+                wait_for_disk(wal_file(self.path))
         except OSError as error:
             raise _clear(self.path, "flushed", error) from error
 
@@ -176,8 +176,11 @@ class Database:
         try:
             return self._connection.execute(sql, values)
         except _ERRORS as error:
-            self._broken = isinstance(error, sqlite3.OperationalError)
-            raise _clear(self.path, "written", error) from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> StoreError:
+        self._broken = isinstance(error, sqlite3.OperationalError)
+        return _clear(self.path, "written", error)
 
     def _require_writable(self) -> None:
         if not self.writable:
@@ -231,7 +234,8 @@ def _clear(path: Path, doing: str, error: Exception) -> StoreError:
 
 
 @contextlib.contextmanager
-def _clear_errors(path: Path, doing: str) -> Iterator[None]:
+def clear_errors(path: Path, doing: str) -> Iterator[None]:
+    """Turn what SQLite and the disk say inside the block into one sentence each."""
     try:
         yield
     except _ERRORS as error:
@@ -240,7 +244,9 @@ def _clear_errors(path: Path, doing: str) -> Iterator[None]:
 
 def _advice(message: str) -> str:
     if "not a database" in message or "malformed" in message:
-        return "; the file is damaged or not an event log, restore it from a copy"
+        return (
+            "; the file is damaged or not an event log: restore it from a copy, or keep what can be read with store.recover(path)"
+        )
     if "unable to open" in message or "readonly" in message:
         return "; check that the folder exists and that you may write in it"
     return ""
@@ -254,9 +260,10 @@ def _require_file(path: Path) -> None:
 _sync = getattr(os, "fdatasync", os.fsync)  # data and length; the time of the last change may be lost
 
 
-def _wait_for_disk(path: Path) -> None:
+def wait_for_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
     # Closing a file drops all POSIX locks that this process holds on it, so never do this to the database itself.
-    handle = os.open(path, os.O_RDWR)
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         _sync(handle)
     finally:
@@ -269,8 +276,9 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def _writer_lock(path: Path) -> sqlite3.Connection:
-    lock = sqlite3.connect(_lock_file(path), isolation_level=None, timeout=0)
+def writer_lock(path: Path) -> sqlite3.Connection:
+    """Become the one writer of a log, until the returned connection is closed."""
+    lock = sqlite3.connect(lock_file(path), isolation_level=None, timeout=0)
     try:
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
@@ -294,7 +302,7 @@ def _new_file(path: Path, schema: str) -> sqlite3.Connection:
         )
     except BaseException:
         connection.close()
-        for leftover in (path, _wal(path), path.with_name(path.name + "-shm")):
+        for leftover in (path, wal_file(path), path.with_name(path.name + "-shm")):
             leftover.unlink(missing_ok=True)
         raise
     return connection
@@ -352,17 +360,19 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def _lock_file(path: Path) -> Path:
+def lock_file(path: Path) -> Path:
+    """Where the writer's lock is."""
     return path.with_name(path.name + ".lock")
 
 
-def _wal(path: Path) -> Path:
+def wal_file(path: Path) -> Path:
+    """Where the write-ahead log is."""
     return path.with_name(path.name + "-wal")
 
 
 def _report_torn_tail(path: Path) -> None:
     """Warn about a log that ends in the middle of a frame: SQLite skips that last commit without a word."""
-    wal = _wal(path)
+    wal = wal_file(path)
     size = wal.stat().st_size if wal.exists() else 0
     if size <= _WAL_HEADER:
         return

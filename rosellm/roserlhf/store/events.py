@@ -40,7 +40,7 @@ from rosellm.roserlhf.store.tables import (
     TRAJECTORIES,
     UPDATES,
     Table,
-    checked,
+    stored,
     stored_name,
     trajectory_columns,
 )
@@ -73,7 +73,8 @@ class EventLog(EventReader):
         """Wrap an open database; use :meth:`create`, :meth:`open` or :meth:`read`."""
         super().__init__(database)
         self._attempts = OpenAttempts(database)
-        database.on_undo = self._attempts.forget
+        self._rows: dict[str, int] = {}
+        database.on_undo = self._forget
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Self:
@@ -128,11 +129,12 @@ class EventLog(EventReader):
         with self._database.transaction():
             record = pack_record(trajectory).to_bytes()
             columns = trajectory_columns(trajectory, phase=phase, step=step, record=record)
-            row = self._database.insert_new(TRAJECTORIES.insertion, checked(columns))
-            if row is None:
+            row = self._next_row(TRAJECTORIES)
+            if not self._database.write_new(TRAJECTORIES.insertion, stored(TRAJECTORIES, row, columns)):
                 self._require_same(trajectory, step, phase)
                 return False
-            self._database.insert(INSERT_RECORD, (row, record))
+            self._database.write(INSERT_RECORD, (row, record))
+            self._rows[TRAJECTORIES.name] = row
         return True
 
     def _require_same(self, trajectory: Trajectory, step: int, phase: str) -> None:
@@ -285,8 +287,20 @@ class EventLog(EventReader):
                 marked += self._database.write(sql, (first,))
         return marked
 
-    def _insert(self, table: Table, values: tuple[Any, ...]) -> int:
-        return self._database.insert(table.insertion, checked(values))
+    def _insert(self, table: Table, values: tuple[Any, ...]) -> None:
+        row = self._next_row(table)
+        self._database.write(table.insertion, stored(table, row, values))
+        self._rows[table.name] = row
+
+    def _next_row(self, table: Table) -> int:
+        if table.name not in self._rows:
+            self._rows[table.name] = self._database.rows(f"SELECT COALESCE(MAX(row), 0) FROM {table.name}")[0][0]
+        return self._rows[table.name] + 1
+
+    def _forget(self) -> None:
+        """Ask the file again: a transaction was undone."""
+        self._attempts.forget()
+        self._rows.clear()
 
 
 def _rest(entry: LedgerEntry) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from rosellm.roserlhf.store.tables import (
     SCORES,
     TRAJECTORIES,
     Table,
-    restored,
+    stored,
     trajectory_columns,
 )
 from rosellm.roserlhf.trajectory import (
@@ -111,7 +111,7 @@ def _rows(connection: sqlite3.Connection, table: Table, path: Path) -> Iterator[
 
 
 def _restore(connection: sqlite3.Connection, table: Table, old: _Old, values: tuple[Any, ...]) -> None:
-    connection.execute(table.restoration, restored(old["row"], old["superseded"], values))
+    connection.execute(table.insertion, stored(table, old["row"], values, superseded=bool(old["superseded"])))
 
 
 def _record(old: _Old, path: Path) -> Trajectory:

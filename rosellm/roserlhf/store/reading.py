@@ -21,12 +21,14 @@ from rosellm.roserlhf.store.tables import (
     METRICS,
     POLICIES,
     SCORES,
+    TABLES,
     TRAJECTORIES,
     UPDATES,
     Table,
     is_intact,
     name,
     stored_name,
+    trajectory_columns,
 )
 from rosellm.roserlhf.store.updates import Update, UpdatedRow
 from rosellm.roserlhf.trajectory import ScoreRecord
@@ -219,6 +221,46 @@ class EventReader:
         sql = "SELECT step, SUM(tokens) FROM trajectories WHERE superseded = 0 AND (?1 IS NULL OR phase = ?1) GROUP BY step"
         return dict(self._database.rows(sql, (phase,)))
 
+    def problems(self) -> Iterator[str]:
+        """Look at every row, and say in a sentence each what is not as it was written; a healthy log gives nothing.
+
+        Beyond what every reading checks: SQLite's own structure, marks and numbers of rows, and that the columns of a record are
+        what its bytes say. A record that was edited is found although its checksum was made to fit.
+
+        Raises:
+            StoreError: the log cannot be read at all.
+        """
+        for (said,) in self._database.rows("PRAGMA quick_check"):
+            if said != "ok":
+                yield f"SQLite says: {said}"
+        for table in TABLES:
+            last = 0
+            for row in self._pages(table, {}, include_superseded=True):
+                number, superseded, checksum, *values = row
+                if number != last + 1:
+                    yield f"rows {last + 1} to {number - 1} of {table.name} are missing"
+                if not is_intact(table, number, superseded, checksum, values):
+                    yield f"row {number} of {table.name} does not match its checksum"
+                last = number
+        yield from self._edited()
+
+    def _edited(self) -> Iterator[str]:
+        for row in self._pages(TRAJECTORIES, {}, include_superseded=True, with_records=True):
+            number, _, _, *columns, record = row
+            if record is None:
+                yield f"row {number} of trajectories has lost its record"
+                continue
+            try:
+                trajectory = unpack_record(Packed.from_bytes(record))
+            except StoreError as error:
+                yield f"row {number} of records holds no record: {error}"
+                continue
+            place = {"phase": name(columns[3]), "step": columns[4]}
+            wanted = map(stored_name, trajectory_columns(trajectory, record=record, **place))
+            differing = [c for c, value, said in zip(TRAJECTORIES.columns, columns, wanted, strict=True) if value != said]
+            if differing:
+                yield f"row {number} of trajectories differs from its record in {', '.join(differing)}"
+
     def _packed(self, wanted: Mapping[str, Any], include_superseded: bool) -> Iterator[PackedTrajectory]:
         for row in self._pages(TRAJECTORIES, wanted, include_superseded, with_records=True):
             *columns, record = row
@@ -276,7 +318,7 @@ class EventReader:
 
     def _intact(self, table: Table, row: Row) -> Sequence[Any]:
         number, superseded, checksum, *values = row
-        if not is_intact(superseded, checksum, values):
+        if not is_intact(table, number, superseded, checksum, values):
             raise self._damaged(table.name, number, "does not match its checksum")
         return values
 

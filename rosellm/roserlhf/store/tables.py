@@ -1,8 +1,8 @@
 """The tables of an event log: `values -> row with a checksum -> the same values`.
 
-Every row ends with two columns of its own: `superseded`, 1 once its step was run again, and `checksum`, the CRC-32 of its other
-values. Where a row is superseded the checksum's bits are inverted (it turns negative), so a flag that was damaged shows, too. Rows
-are only ever added, or marked superseded.
+Every row has two columns of its own: `superseded`, 1 once its step was run again, and `checksum`, the CRC-32 of its table, its
+number and its values. Where a row is superseded the checksum's bits are inverted (it turns negative), so a mark that was damaged
+shows, too. Rows are only ever added, or marked superseded; their numbers go up by one.
 
 A record's bytes stand in a table of their own, so that scanning the columns does not touch them; the row of the same number in
 `trajectories` holds their SHA-256. A name that is no valid Unicode (lone surrogates) is stored as a blob of its bytes; names are
@@ -32,11 +32,11 @@ class Table:
     schema: str
     """Creates it."""
     insertion: str
-    """Adds a row of `columns` and a checksum."""
-    restoration: str
-    """Adds a row with its number, `superseded`, `columns` and a checksum."""
+    """Adds a row: its number, `superseded`, `columns` and a checksum."""
     selection: str
     """The list of what identifies and fills a row: row, superseded, checksum, and the columns."""
+    seed: int
+    """What the checksums of its rows start from, so that a row passes in its own table only."""
 
 
 def _table(name: str, **types: str) -> Table:
@@ -47,9 +47,9 @@ def _table(name: str, **types: str) -> Table:
         name,
         tuple(types),
         f"CREATE TABLE {name} (row INTEGER PRIMARY KEY, {kinds}, {flags});",
-        f"INSERT INTO {name} ({columns}, checksum) VALUES ({'?, ' * len(types)}?)",
         f"INSERT INTO {name} (row, superseded, {columns}, checksum) VALUES (?, ?, {'?, ' * len(types)}?)",
         ", ".join(f"{name}.{column}" for column in ("row", "superseded", "checksum", *types)),
+        zlib.crc32(name.encode()),
     )
 
 
@@ -95,29 +95,25 @@ SCHEMA = "\n".join(table.schema for table in TABLES) + _RECORDS + _INDEXES
 """The statements that make an empty log."""
 
 
-def checked(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the values as they are stored, and their checksum behind them."""
+def stored(table: Table, row: int, values: Sequence[Any], *, superseded: bool = False) -> tuple[Any, ...]:
+    """Return what `Table.insertion` adds: row number, mark, values as they are stored, checksum."""
     for value in values:
         if isinstance(value, str) and not value.isascii():
             values = tuple(map(stored_name, values))
             break
-    return (*values, checksum(values))
+    check = checksum(table, row, values)
+    return (row, int(superseded), *values, ~check if superseded else check)
 
 
-def checksum(stored: Sequence[Any]) -> int:
-    """Compute the CRC-32 of a live row's values."""
-    return zlib.crc32(pack(stored))
+def checksum(table: Table, row: int, values: Sequence[Any]) -> int:
+    """Compute the CRC-32 of a live row: of its table, its number and its values as they are stored."""
+    return zlib.crc32(pack((row, *values)), table.seed)
 
 
-def is_intact(superseded: int, found: int, stored: Sequence[Any]) -> bool:
+def is_intact(table: Table, row: int, superseded: Any, found: Any, values: Sequence[Any]) -> bool:
     """Whether a row is what was written."""
-    return found == (~checksum(stored) if superseded else checksum(stored)) and superseded in (0, 1)
-
-
-def restored(row: int | None, superseded: int, values: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what `Table.restoration` adds: a row, superseded or not, at its number or (None) the next."""
-    *stored, check = checked(values)
-    return (row, superseded, *stored, ~check if superseded else check)
+    wanted = checksum(table, row, values)
+    return superseded in (0, 1) and bool(found == (~wanted if superseded else wanted))
 
 
 def trajectory_columns(trajectory: Trajectory, *, phase: str, step: int, record: bytes) -> tuple[Any, ...]:
