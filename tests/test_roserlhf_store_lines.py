@@ -12,7 +12,7 @@ import pytest
 from export_logs import episode, everything, new_log, run_log
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from record_strategies import JSON, PROPERTY, trajectories
+from record_strategies import PROPERTY, trajectories
 
 from rosellm.roserlhf.errors import StoreError
 from rosellm.roserlhf.store import EventLog, lines
@@ -74,7 +74,7 @@ def test_a_run_comes_back_equal_in_every_read(tmp_path: Path) -> None:
     assert everything(tmp_path / "new.db") == everything(tmp_path / "events.db")
 
 
-@settings(PROPERTY, max_examples=15)
+@settings(PROPERTY, max_examples=8)
 @given(st.tuples(*(trajectories(trajectory_id=f"t{i}") for i in range(4))))
 def test_any_legal_record_comes_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, records: tuple[Trajectory, ...]) -> None:
     folder = tmp_path_factory.mktemp("any")
@@ -97,16 +97,12 @@ def test_R49_no_number_becomes_null_and_no_line_is_anything_but_strict_json(tmp_
     assert everything(tmp_path / "new.db")["records True"] == everything(tmp_path / "events.db")["records True"]
 
 
-SAME_BITS = (
-    JSON
-    | st.floats()
-    | st.binary(max_size=4)
-    | st.dictionaries(st.sampled_from(["$float", "$object", "$bytes", "$"]), JSON, max_size=2)
-)
+LEAVES = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(st.characters()) | st.binary(max_size=4)
+MARKS = st.sampled_from(["$float", "$object", "$bytes", "$", "a", "\ud800"])
 
 
 @settings(PROPERTY, max_examples=200)
-@given(st.recursive(SAME_BITS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.just("$object"), inner)))
+@given(st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(MARKS, inner, max_size=2), max_leaves=6))
 def test_plain_data_survives_json(value: Any) -> None:
     text = dumps(value)
     assert repr(loads(text)) == repr(value)
@@ -119,10 +115,10 @@ def test_integers_that_readers_refuse_are_written_in_another_way() -> None:
     assert loads(dumps([10**5000, -(10**5000)])) == [10**5000, -(10**5000)]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["NaN", '{"a":1,"a":1}', '{"$what":1}', '{"$bytes":"*"}', '{"$float":1}', "[" * 100_000, '{"$object":1}', '{"$float":"00"}'],
-)
+NO_JSON = ['{"$what":1}', '{"$bytes":"*"}', '{"$float":1}', '{"$float":"00"}', '{"$object":1}']
+
+
+@pytest.mark.parametrize("text", ["NaN", '{"a":1,"a":1}', "[" * 100_000, *NO_JSON])
 def test_text_that_is_no_exact_json_is_refused(text: str) -> None:
     with pytest.raises(StoreError, match="must be strict JSON"):
         loads(text)
