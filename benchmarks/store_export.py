@@ -52,7 +52,7 @@ def write_arrays(log: EventLog, path: Path) -> float:
     writer = arrow.open_writer(path, schema)
     seconds = time.perf_counter() - start
     for group in record_groups((opened(stored), None) for stored in log.packed_trajectories()):
-        batch = arrow.record_batch(schema, group)
+        batch = group.batch()
         start = time.perf_counter()
         writer.write_batch(batch)
         seconds += time.perf_counter() - start

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from rosellm.roserlhf.errors import MissingExtraError
-from rosellm.roserlhf.store.columns import READABLE, TokenColumns, readable, token_columns
+from rosellm.roserlhf.store.columns import READABLE, Opened, readable
 from rosellm.roserlhf.store.encoding import pack
 from rosellm.roserlhf.store.exact_json import dumps
 from rosellm.roserlhf.store.export_folder import EXPORT_SCHEMA, WRITTEN_BY
+from rosellm.roserlhf.store.outcomes import Outcome
 from rosellm.roserlhf.store.table_rows import COUNTS, VALUES, named
 from rosellm.roserlhf.store.tables import TRAJECTORIES, UPDATES, Table
-from rosellm.roserlhf.store.transfer import Exported, StoredRow, record_checksum
+from rosellm.roserlhf.store.token_columns import TokenColumns, TokenRows
+from rosellm.roserlhf.store.transfer import StoredRow, record_checksum
 
 try:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -30,6 +32,8 @@ except ImportError as error:
 
 ArrowError: type[Exception] = pa.ArrowException
 _WIDEST = 2**63
+TOKEN_BYTES, ROW_BYTES = 32, 2048
+"""Memory that a token and a row take on their way, about."""
 _DICTIONARY_BYTES = 4 * 2**20
 """Enough for the ids of half a million different tokens in one row group."""
 _PLAIN = ("trajectory_id", "digest", "skeleton")
@@ -92,18 +96,34 @@ def _schema(table: Table, columns: dict[str, Any]) -> Any:
     return pa.schema([pa.field(name, kind) for name, kind in columns.items()], metadata=about)
 
 
-def record_batch(schema: Any, records: Sequence[Exported]) -> Any:
-    """Make one batch of records, with the columns of `written_schema`."""
-    opened = [record for record, _ in records]
-    columns = [_array(values, schema.field(i).type) for i, values in enumerate(zip(*(readable(*r) for r in records), strict=True))]
-    columns += _token_arrays(token_columns(opened))
-    restored = []
-    for record in opened:
+class RecordGroup:
+    """Records on their way into one batch; what was decoded of each is let go at once, which spares the garbage collector."""
+
+    def __init__(self) -> None:
+        """Hold no record."""
+        self.size = 0
+        """Bytes in memory, about."""
+        self._tokens = TokenRows()
+        self._values: list[list[Any]] = [[] for _ in (*READABLE, *RESTORED)]
+
+    def add(self, record: Opened, outcome: Outcome | None) -> None:
+        """Add a record and what the ledger says of it."""
         summary, packed = record.summary, record.packed
         checksum = record_checksum(summary.step, summary.phase, summary.superseded, record.digest)
-        restored.append((record.digest, checksum, _exact([summary.phase]), packed.skeleton))
-    columns += [_array(values, kind) for values, kind in zip(zip(*restored, strict=True), RESTORED.values(), strict=True)]
-    return pa.RecordBatch.from_arrays(columns, names=schema.names)
+        restored = (record.digest, checksum, _exact([summary.phase]), packed.skeleton)
+        for column, value in zip(self._values, (*readable(record, outcome), *restored), strict=True):
+            column.append(value)
+        self._tokens.add(record)
+        self.size += TOKEN_BYTES * len(packed.token_ids) + len(packed.skeleton) + ROW_BYTES
+
+    def batch(self) -> Any:
+        """Make the batch, with the columns of `written_schema`."""
+        schema = written_schema()
+        kinds = [schema.field(name).type for name in (*READABLE, *RESTORED)]
+        values = [_array(column, kind) for column, kind in zip(self._values, kinds, strict=True)]
+        count = len(READABLE)
+        columns = [*values[:count], *_token_arrays(self._tokens.columns()), *values[count:]]
+        return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
 def _token_arrays(tokens: TokenColumns) -> list[Any]:

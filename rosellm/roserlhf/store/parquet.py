@@ -6,10 +6,10 @@ group for about a million tokens. Every column is described in docs/store.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rosellm.roserlhf.store import arrow, parquet_reading
 from rosellm.roserlhf.store.export_folder import Counts
@@ -19,10 +19,6 @@ from rosellm.roserlhf.store.tables import Table
 from rosellm.roserlhf.store.transfer import Exported, ReadRecord, StoredRow, export_log, import_log
 
 _GROUP_BYTES = 32 * 2**20
-_TOKEN_BYTES, _ROW_BYTES = 32, 2048
-
-
-_Item = TypeVar("_Item")
 
 
 class _Parquet:
@@ -33,12 +29,11 @@ class _Parquet:
 
     def write_records(self, path: Path, records: Iterable[Exported]) -> None:
         schema = arrow.written_schema()
-        write(path, schema, (arrow.record_batch(schema, group) for group in record_groups(records)))
+        write(path, schema, (group.batch() for group in record_groups(records)))
 
     def write_table(self, path: Path, table: Table, rows: Iterable[StoredRow]) -> None:
         schema = arrow.table_schema(table)
-        groups = grouped(arrow.table_rows(table, rows), lambda row: _ROW_BYTES + 4 * len(row.get("current_logprobs", ())))
-        write(path, schema, (arrow.table_batch(schema, group) for group in groups))
+        write(path, schema, (arrow.table_batch(schema, group) for group in row_groups(arrow.table_rows(table, rows))))
 
     def read_records(self, path: Path) -> Iterator[ReadRecord]:
         return parquet_reading.read_records(path)
@@ -91,21 +86,28 @@ def import_parquet(source: Path, path: Path) -> Counts:
     return import_log(Path(source), Path(path), PARQUET)
 
 
-def record_groups(records: Iterable[Exported]) -> Iterator[list[Exported]]:
-    """Collect records to row groups."""
-    return grouped(records, lambda r: _TOKEN_BYTES * len(r[0].packed.token_ids) + len(r[0].packed.skeleton) + _ROW_BYTES)
-
-
-def grouped(items: Iterable[_Item], size: Callable[[_Item], int]) -> Iterator[list[_Item]]:
-    """Collect items up to the size of a row group; one item is always taken, however large."""
-    group: list[_Item] = []
-    total = 0
-    for item in items:
-        group.append(item)
-        total += size(item)
-        if total >= _GROUP_BYTES:
+def record_groups(records: Iterable[Exported]) -> Iterator[arrow.RecordGroup]:
+    """Collect records to row groups; one record is always taken, however large."""
+    group = arrow.RecordGroup()
+    for record, outcome in records:
+        group.add(record, outcome)
+        if group.size >= _GROUP_BYTES:
             yield group
-            group, total = [], 0
+            group = arrow.RecordGroup()
+    if group.size:
+        yield group
+
+
+def row_groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Collect rows of another table to row groups."""
+    group: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += arrow.ROW_BYTES + 4 * len(row.get("current_logprobs", ()))
+        if size >= _GROUP_BYTES:
+            yield group
+            group, size = [], 0
     if group:
         yield group
 
