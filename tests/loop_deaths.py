@@ -19,7 +19,7 @@ from loop_worlds import tiny
 from rosellm.roserlhf.engine.llama import LlamaStep
 from rosellm.roserlhf.learner.step import Stepper
 from rosellm.roserlhf.store.events import EventLog
-from rosellm.roserlhf.trainer import checkpoint, folder, run, step, warm_start
+from rosellm.roserlhf.trainer import account, checkpoint, folder, run, step, warm_start
 
 NEVER = 1_000_000
 
@@ -93,12 +93,12 @@ DEATHS: dict[str, list[Callable[[], None]]] = {
     "between the renames of a second save": [at(Path, "rename", when=replaces_the_old)],
     "while step 1 is sampled": [sampling_of(1)],
     "while step 3 is sampled": [sampling_of(3)],
-    "between update and account": [at(step._Account, "place", call=3)],
+    "between update and account": [at(account.Account, "place", call=3)],
     "amid the evaluation of step 2": [at(EventLog, "append_trajectory", when=of_phase("evaluate-sampled", 2))],
     "inside a save": [at(checkpoint, "save_file", call=2 * 4)],
     "after the last checkpoint": [at(run._Loop, "_save", call=3 + 2, after=True)],
     "between summary and report": [at(run, "write_report")],
-    "twice": [sampling_of(3), at(step._Account, "place")],
+    "twice": [sampling_of(3), at(account.Account, "place")],
 }
 """The moments that every change is tried against."""
 
@@ -108,9 +108,9 @@ MORE_DEATHS: dict[str, list[Callable[[], None]]] = {
     "while the replaced checkpoint is removed": [at(shutil, "rmtree", when=removes_the_old)],
     "between the warm start and the first policy": [at(EventLog, "add_policy")],
     "amid the first evaluation": [at(EventLog, "append_trajectory", call=3, when=of_phase("evaluate-greedy", 0))],
-    "between sampling and update": [at(step, "_update", when=of_step(3))],
+    "between sampling and update": [at(step, "learn", when=of_step(3))],
     "between two updates": [at(Stepper, "step", call=12 + 2 * 2 + 1, after=True)],
-    "amid the account": [at(EventLog, "append_ledger", call=100)],
+    "amid the account": [at(EventLog, "append_entries", call=3 * 2 + 3, after=True)],
     "between account and checkpoint": [at(run._Loop, "_report_step", call=2)],
     "before state.json": [at(checkpoint, "_state_hash", call=5)],
     "between checkpoint and pruning": [at(run, "prune", call=5)],

@@ -122,5 +122,6 @@ def outcome(folder: Path) -> dict[str, Any]:
             "policies": log.policies(),
             "records": [(s.step, s.phase, s.trajectory.trajectory_id, s.trajectory.content_hash()) for s in log.trajectories()],
             "ledger": list(log.ledger()),
+            "updates": list(log.updates()),
             "summary": {name: value for name, value in summary.items() if name not in ("seconds", "versions", "peak_rss_bytes")},
         }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,17 @@ from record_strategies import PROPERTY, trajectories
 
 from rosellm.roserlhf.batching.rows import STALE, Row, exclude, row_of
 from rosellm.roserlhf.errors import RecordError
-from rosellm.roserlhf.trajectory import CopySpan, ParentLink, PolicyAction, TokenSpan, Trajectory, TransitionRecord, VersionSpan
+from rosellm.roserlhf.store import Forest
+from rosellm.roserlhf.trajectory import (
+    CopySpan,
+    ParentLink,
+    PolicyAction,
+    StopReason,
+    TokenSpan,
+    Trajectory,
+    TransitionRecord,
+    VersionSpan,
+)
 
 
 def episode(*turns: tuple[list[int], list[int]], prompt: tuple[int, ...] = (1, 2)) -> Trajectory:
@@ -97,6 +109,93 @@ def test_a_child_with_a_prompt_of_its_own_is_a_row() -> None:
     child = Trajectory("c", "task", "e", "h", parent=ParentLink("t", 1, "subagent"), prompt=[TokenSpan([1, 2], "user")])
     child.append(PolicyAction(0, [7], [-0.1], "v1", ""), TransitionRecord(0, None, terminated=True))
     assert row_of(child).token_ids == (1, 2, 7)
+
+
+# --- context from other records -------------------------------------------------------------------------------------------------
+
+
+def test_the_row_of_a_branch_by_hand() -> None:
+    root = episode(([7, 8], [3, 4]), ([9], []))
+    child = Trajectory("c", "task", "e", "h", parent=ParentLink("t", 1, "branch"), group_id="g")
+    child.append(PolicyAction(1, [5], [-0.5], "v2", ""), TransitionRecord(1, None, terminated=True))
+    row = row_of(child, context=Forest([root, child]).context("c").spans)
+    #                 the root's prompt, action 0 and observation | action 1
+    assert row.token_ids == (1, 2, 7, 8, 3, 4, 5)
+    assert row.policy_mask == row.loss_mask == (*[False] * 6, True)  # 7 and 8 were sampled, but not here
+    assert row.behaviour_logprobs == (*[0.0] * 6, -0.5)
+    assert row.turns == (*[-1] * 6, 1)
+    assert (row.trajectory_id, row.group_id, row.sampled) == ("c", "g", 1)
+
+
+def test_the_row_of_a_compaction_holds_what_it_copies() -> None:
+    root = Trajectory("t", "task", "e", "h", prompt=[TokenSpan([1, 2], "user")])
+    root.append(PolicyAction(0, [7, 8], [-0.7, -0.8], "v1", ""), TransitionRecord(0, None, handed_off=True))
+    prompt: list[TokenSpan | CopySpan] = [TokenSpan([6], "user"), CopySpan("t", 1, 3)]
+    child = Trajectory("c", "task", "e", "h", parent=ParentLink("t", 1, "compaction"), prompt=prompt)
+    child.append(PolicyAction(1, [9], [-0.9], "v1", ""), TransitionRecord(1, None, terminated=True))
+    context = Forest([root, child]).context("c").spans
+    row = row_of(child, context=context)
+    assert (row.token_ids, row.sampled, row.trained) == ((6, 2, 7, 9), 1, 1)
+    with pytest.raises(RecordError, match="context must hold the 3 tokens of the prompt, got 4"):
+        row_of(child, context=[*context, TokenSpan([4], "user")])
+    with pytest.raises(RecordError, match=r"context must hold the prompt's own ids, got others at positions \[0, 1\)"):
+        row_of(child, context=[TokenSpan([5], "user"), *context[1:]])
+
+
+def test_a_context_that_a_root_holds_already_changes_nothing() -> None:
+    root = episode(([7, 8], [3, 4]), ([9], []))
+    assert row_of(root, context=[TokenSpan([1, 2], "user")]) == row_of(root)
+    with pytest.raises(RecordError, match="context must hold the prompt's own ids"):
+        row_of(root, context=[])
+
+
+@st.composite
+def cuts(draw: st.DrawFn) -> tuple[list[tuple[list[int], list[int]]], list[tuple[int, int]]]:
+    """Draw turns, and places (turn, tokens of it sampled so far) at which the episode was broken off and continued, in order."""
+    ids = st.lists(st.integers(1, 99), min_size=1, max_size=4)
+    turns = draw(st.lists(st.tuples(ids, st.lists(st.integers(1, 99), max_size=3)), min_size=1, max_size=4))
+    places = [(turn, done) for turn, (sampled, _) in enumerate(turns) for done in range(len(sampled))]
+    return turns, sorted(draw(st.lists(st.sampled_from(places), min_size=1, max_size=4, unique=True)))
+
+
+def in_parts(turns: list[tuple[list[int], list[int]]], places: list[tuple[int, int]]) -> list[Trajectory]:
+    """Store the episode of these turns as one root and, from every place on, a continuation."""
+    records = [Trajectory("t", "task", "e", "h", prompt=[TokenSpan((1, 2), "user")], group_id="g")]
+    for turn, (sampled, observed) in enumerate(turns):
+        edges = sorted({0, *(done for k, done in places if k == turn), len(sampled)})
+        for start, end in itertools.pairwise(edges):
+            if (turn, start) in places:
+                link = ParentLink(records[-1].trajectory_id, turn, "continuation")
+                records.append(Trajectory(f"t{len(records)}", "task", "e", "h", parent=link))
+            cut, last = end < len(sampled), turn == len(turns) - 1
+            stop: StopReason = "interrupted" if cut else "stop"
+            logprobs = [-i / 10 for i in sampled[start:end]]
+            action = PolicyAction(turn, sampled[start:end], logprobs, "v1", "", stop_reason=stop, continues_action=start > 0)
+            answer = TransitionRecord(turn, None, terminated=last, observation=[] if last else [TokenSpan(observed, "tool")])
+            records[-1].append(action, None if cut else answer)
+    return records
+
+
+@PROPERTY
+@given(cuts())
+def test_an_episode_in_parts_gives_the_tokens_masks_and_logprobs_of_one_record(
+    drawn: tuple[list[tuple[list[int], list[int]]], list[tuple[int, int]]],
+) -> None:
+    turns, places = drawn
+    expected = row_of(episode(*turns))
+    forest = Forest(in_parts(turns, places))
+    rows = [row_of(record, context=forest.context(record.trajectory_id).spans) for record in forest]
+    assert rows[-1].token_ids == expected.token_ids
+    width = len(expected.token_ids)
+    for row in rows:
+        assert row.token_ids == expected.token_ids[: len(row.token_ids)]
+    for name, nothing in (("policy_mask", 0), ("loss_mask", 0), ("behaviour_logprobs", 0.0), ("turns", -1)):
+        columns = [[*getattr(row, name), *[nothing] * (width - len(row.token_ids))] for row in rows]
+        whole_row = [[value for value in cells if value != nothing] for cells in zip(*columns, strict=True)]
+        assert [(cells or [nothing])[0] for cells in whole_row] == list(getattr(expected, name))
+        assert all(len(cells) <= 1 for cells in whole_row)  # no token is in two rows' masks
+    joined = forest.joined_actions("t")
+    assert [(a.token_ids, a.transition is not None) for a in joined] == [(tuple(sampled), True) for sampled, _ in turns]
 
 
 def whole(record: Trajectory) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -45,6 +46,7 @@ def new_stepper() -> Iterator[Callable[..., Stepper[Batch]]]:
 
 def update(stepper: Stepper[Batch], rows: Sequence[Row], objective: Any = GRPO, **options: Any) -> UpdateReport:
     defaults: dict[str, Any] = {
+        "step": 1,
         "denominator_mode": "token",
         "temperature": 1.0,
         "epochs": 1,
@@ -118,7 +120,7 @@ def test_updates_equal_plain_backward_passes_with_adamw(new_stepper: Callable[..
             chosen = [rows[i] for i in part]
             loss = clipped_loss(plain.model, chosen, clip_low=0.2, clip_high=0.3, temperature=temperature)
             norms.append(plain.step(loss, 3e-3))
-    assert [step.gradient_norm for step in report.steps] == pytest.approx(norms, rel=1e-6)
+    assert [one.gradient_norm for one in report.updates] == pytest.approx(norms, rel=1e-6)
     assert largest_difference(parameters_of(model), parameters_of(plain.model)) < 1e-9
     assert report.trained == {row.trajectory_id for row in rows}
 
@@ -221,9 +223,75 @@ def test_R38_R43_the_ratio_is_against_the_recorded_logprobs(new_stepper: Callabl
     assert found["clip_fraction"] == 1.0
     assert found["objective"] == pytest.approx(1.3, rel=1e-6)
     assert report.max_abs_log_ratio_before_update == pytest.approx(1.0, rel=1e-5)
-    assert report.steps[0].gradient_norm == 0.0
+    assert report.updates[0].gradient_norm == 0.0
     assert same_bits(parameters_of(model), before)
     assert report.ratio_counts[-1] == sum(row.trained for row in rows)  # beyond the last edge, counted in the last bin
+
+
+def test_every_update_leaves_the_logprobs_that_the_policy_gave_just_before_it(new_stepper: Callable[..., Stepper[Batch]]) -> None:
+    model = tiny_model(sharpness=8.0)
+    rows = sampled_rows(model, 7, noise=0.3)
+    rows[0] = exclude(rows[0], "uniform group")
+    rows[1] = dataclasses.replace(rows[1], loss_mask=(*rows[1].loss_mask[:-1], False))  # the last token is out of the loss
+    before: list[dict[str, Any]] = []
+    stepper = new_stepper(model, workers=3)
+    plain = stepper.step
+
+    def noted(*args: Any, **options: Any) -> Any:
+        before.append(parameters_of(model))
+        return plain(*args, **options)
+
+    stepper.step = noted  # type: ignore[method-assign]
+    report = update(stepper, rows, step=4, epochs=2, minibatches=2, learning_rate=0.01)
+    assert [(u.step, u.number, u.epoch, u.learning_rate, u.skipped) for u in report.updates] == [
+        (4, 0, 0, 0.01, None),
+        (4, 1, 0, 0.01, None),
+        (4, 2, 1, 0.01, None),
+        (4, 3, 1, 0.01, None),
+    ]
+    by_id = {row.trajectory_id: row for row in rows}
+    assert rows[0].trajectory_id not in {row.trajectory_id for u in report.updates for row in u.rows}
+    for made, parameters in zip(report.updates, before, strict=True):
+        model.load_state_dict(parameters, strict=False)
+        assert [row.trajectory_id for row in made.rows] == [
+            row.trajectory_id for row in sorted((by_id[r.trajectory_id] for r in made.rows), key=lambda r: len(r.token_ids))
+        ]
+        for evidence in made.rows:
+            row = by_id[evidence.trajectory_id]
+            exact = full_logprobs(model, row.token_ids)
+            expected = [float(exact[t - 1]) for t, sampled in enumerate(row.policy_mask) if sampled]
+            assert evidence.current_logprobs.tolist() == pytest.approx(expected, abs=1e-5)
+        assert made.denominator == sum(by_id[row.trajectory_id].trained for row in made.rows)
+
+
+def test_the_evidence_does_not_depend_on_which_worker_ends_first(new_stepper: Callable[..., Stepper[Batch]]) -> None:
+    found = []
+    for workers in (1, 4):
+        model = tiny_model(sharpness=8.0)
+        rows = sampled_rows(model, 8, noise=0.3)
+
+        def slow(*args: Any, **options: Any) -> Any:
+            time.sleep(0.02 / args[0].shape[1])  # the shorter the rows, the later: the order of ends is turned round
+            return GRPO(*args, **options)
+
+        found.append(update(new_stepper(model, workers=workers), rows, slow, epochs=2))
+    assert found[0].updates == found[1].updates
+    assert found[0].max_abs_log_ratio_before_update == found[1].max_abs_log_ratio_before_update
+
+
+def test_the_loss_of_the_evidence_is_the_clipped_one(new_stepper: Callable[..., Stepper[Batch]]) -> None:
+    model = tiny_model(sharpness=8.0)
+    rows = sampled_rows(model, 5, noise=0.4)
+    (made,) = update(new_stepper(model), rows).updates
+    by_id, total = {row.trajectory_id: row for row in rows}, 0.0
+    for evidence in made.rows:
+        row = by_id[evidence.trajectory_id]
+        behaviour = [value for value, sampled in zip(row.behaviour_logprobs, row.policy_mask, strict=True) if sampled]
+        for current, old in zip(evidence.current_logprobs, behaviour, strict=True):
+            ratio, advantage = math.exp(current - old), float(row.advantage or 0)
+            total -= min(ratio * advantage, min(max(ratio, 0.8), 1.3) * advantage)
+    # the records, the evidence and the rule are enough: no model is asked
+    assert made.loss == pytest.approx(total / made.denominator, rel=1e-5)
 
 
 def test_the_evidence_is_that_of_the_first_update_and_the_histogram_that_of_the_last(
@@ -234,7 +302,7 @@ def test_the_evidence_is_that_of_the_first_update_and_the_histogram_that_of_the_
     report = update(new_stepper(model, gradient_clip=1e9), rows, epochs=3, minibatches=2, learning_rate=0.05)
     assert report.max_abs_log_ratio_before_update is not None
     assert report.max_abs_log_ratio_before_update < 1e-5
-    assert len(report.steps) == 6
+    assert len(report.updates) == 6
     assert sum(report.ratio_counts) == sum(row.trained for row in rows[3:])
     middle = len(RATIO_EDGES) // 2
     assert sum(report.ratio_counts[: middle - 1]) + sum(report.ratio_counts[middle + 1 :]) > 0  # by then the policy has moved
@@ -252,7 +320,7 @@ def test_R76_centred_advantages_give_no_loss_but_a_gradient(new_stepper: Callabl
     two = dataclasses.replace(two, behaviour_logprobs=(*one.behaviour_logprobs[:-1], last))
     report = update(new_stepper(model), [dataclasses.replace(one, advantage=1.0), two])
     assert means(report.partials)["objective"] == pytest.approx(0.0, abs=1e-6)
-    assert report.steps[0].gradient_norm > 0.01
+    assert report.updates[0].gradient_norm > 0.01
 
 
 # ---- steps that cannot be taken
@@ -275,8 +343,8 @@ def test_R26_a_step_without_live_rows_updates_nothing_and_says_so(new_stepper: C
     before = parameters_of(model)
     for rows in ([], [exclude(row, "uniform group") for row in sampled_rows(model, 3)]):
         report = update(new_stepper(model), rows, epochs=2, minibatches=2)
-        assert [step.skipped for step in report.steps] == ["no tokens to train"]
-        assert [step.gradient_norm for step in report.steps] == [0.0]
+        assert [one.skipped for one in report.updates] == ["no tokens to train"]
+        assert [(one.gradient_norm, one.loss, one.denominator, one.rows) for one in report.updates] == [(0.0, 0.0, 0.0, ())]
         assert (report.max_abs_log_ratio_before_update, report.trained, dict(report.partials)) == (None, frozenset(), {})
         assert report.ratio_counts == (0,) * 20
     assert same_bits(parameters_of(model), before)
@@ -285,7 +353,7 @@ def test_R26_a_step_without_live_rows_updates_nothing_and_says_so(new_stepper: C
 def test_more_minibatches_than_rows_make_one_update_a_row(new_stepper: Callable[..., Stepper[Batch]]) -> None:
     model = tiny_model()
     report = update(new_stepper(model), sampled_rows(model, 3), minibatches=8)
-    assert [step.skipped for step in report.steps] == [None, None, None]
+    assert [one.skipped for one in report.updates] == [None, None, None]
 
 
 def test_a_refused_update_trains_nobody(new_stepper: Callable[..., Stepper[Batch]]) -> None:
@@ -297,7 +365,7 @@ def test_a_refused_update_trains_nobody(new_stepper: Callable[..., Stepper[Batch
         return dataclasses.replace(output, loss=output.loss * math.inf)
 
     report = update(new_stepper(model), sampled_rows(model, 4), exploding, minibatches=2)
-    assert [step.skipped for step in report.steps] == ["the gradient is not finite"] * 2
+    assert [one.skipped for one in report.updates] == ["the gradient is not finite"] * 2
     assert report.trained == frozenset()
     assert same_bits(parameters_of(model), before)
 

@@ -66,7 +66,8 @@ def test_plain_values_survive_bit_for_bit(values: dict[str, Any]) -> None:
 
 
 def test_arguments_keep_their_shape_and_their_kind() -> None:
-    arguments = [{}, {"a": None}, {"a": []}, {"a": {}}, {"a": 1, "b": 1.0, "c": True}, {"a": [[], [None], ""]}, {"a": math.nan}]
+    arguments: list[dict[str, Any]] = [{}, {"a": None}, {"a": []}, {"a": {}}, {"a": 1, "b": 1.0, "c": True}, {"a": [[], [None]]}]
+    arguments += [{"a": math.nan}, {"a": ""}]
     calls = ParsedAction("", [ToolCall("c", "f", argument) for argument in arguments])
     acted = PolicyAction(0, [1], [-1.0], "v", "", calls)
     back = unpack_record(pack_record(Trajectory("t", "k", "e", "h", [acted], [TransitionRecord(0, None, {}, True)])))

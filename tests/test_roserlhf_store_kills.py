@@ -218,6 +218,8 @@ def test_a_refused_append_inside_a_transaction_does_not_spoil_it(tmp_path: Path)
                 log.append_entries([LedgerEntry("b", "launched", step=0), LedgerEntry("a", "admitted", step=0)])
             with pytest.raises(StoreError, match="fit 64 bits"):
                 log.append_metrics("train", 2**63, {})
+            with pytest.raises(StoreError, match="superseded must be False in an entry that is appended, got True"):
+                log.append_entries([LedgerEntry("c", "launched", step=0, superseded=True)])
             log.append_ledger("a", "finished", step=0, sampled=1)
         assert [(e.attempt_id, e.state) for e in log.ledger()] == [("a", "launched"), ("a", "finished")]
         assert list(log.problems()) == []

@@ -182,6 +182,17 @@ def test_R69_pruning_keeps_the_newest_up_to_the_one_just_saved(tmp_path: Path) -
     assert checkpoint_steps(tmp_path) == [10, 12]
 
 
+@pytest.mark.parametrize("keep", [1, 2])
+def test_pruning_never_removes_the_checkpoint_of_step_0(tmp_path: Path, keep: int) -> None:
+    kept = []
+    for step in (0, 2, 4, 6):
+        save_checkpoint(tmp_path, checkpoint(step))
+        prune(tmp_path, keep, newest=step)
+        kept.append(checkpoint_steps(tmp_path))
+    # the newest ones come on top of it
+    assert kept == ([[0], [0, 2], [0, 4], [0, 6]] if keep == 1 else [[0], [0, 2], [0, 2, 4], [0, 4, 6]])
+
+
 def test_R69_the_last_good_checkpoint_survives_damaged_later_ones(tmp_path: Path) -> None:
     # 10 is whole, 17 is damaged: the run goes on from 10 and saves 12
     for step in (10, 17):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rosellm.roserlhf import advantages as advantages
+    from rosellm.roserlhf import audit as audit
     from rosellm.roserlhf import errors as errors
     from rosellm.roserlhf import losses as losses
     from rosellm.roserlhf import recipes as recipes
@@ -91,6 +92,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "naming_trajectory",
     ),
     "errors": (
+        "AuditError",
         "CheckpointError",
         "ConfigError",
         "DeviceError",
@@ -123,7 +125,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
 }
 """Public names by the module that owns them."""
 
-_MODULES = ("advantages", "errors", "losses", "recipes", "trajectory")
+_MODULES = ("advantages", "audit", "errors", "losses", "recipes", "trajectory")
 _OWNERS = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = sorted([*_OWNERS, *_MODULES, "__version__"])

@@ -10,6 +10,7 @@ single-string constructor (that is what makes every class picklable).
 from __future__ import annotations
 
 __all__ = [
+    "AuditError",
     "CheckpointError",
     "ConfigError",
     "DeviceError",
@@ -77,6 +78,10 @@ class RunFolderError(RoseError, RuntimeError):
 
 class CheckpointError(RoseError, RuntimeError):
     """A checkpoint is missing, damaged or does not belong to this run."""
+
+
+class AuditError(RoseError, ValueError):
+    """A batch or a run has findings at or above the severity that the caller set as the limit."""
 
 
 class MissingExtraError(RoseError, ImportError):

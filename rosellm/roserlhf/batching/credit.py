@@ -21,9 +21,10 @@ from torch import Tensor
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.batching.rows import Row, exclude, row_of
 from rosellm.roserlhf.errors import NonFiniteError, ShapeError
+from rosellm.roserlhf.record.exclusion import NOT_TRAINABLE, UNSCORED
 from rosellm.roserlhf.trajectory import Trajectory
 
-UNIFORM, UNSCORED, ALONE, NOT_TRAINABLE = "uniform group", "unscored", "alone in its group", "not trainable"
+UNIFORM, ALONE = "uniform group", "alone in its group"
 
 
 @dataclass(frozen=True)

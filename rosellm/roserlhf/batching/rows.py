@@ -11,14 +11,15 @@ The law: `sampled = trained + Σ excluded[reason]` for every row, hence for ever
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import RecordError
-from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, Trajectory
+from rosellm.roserlhf.record import exclusion
+from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, TokenSpan, Trajectory
 
-STALE = "stale prefix cache"
+STALE = exclusion.STALE
 """Tokens sampled over keys and values of an older policy version: no single distribution made them."""
 
 
@@ -53,24 +54,25 @@ class Row:
         return sum(self.loss_mask)
 
 
-def row_of(trajectory: Trajectory) -> Row:
-    """Lay a record that holds its whole context out as a row; tokens sampled over a stale prefix cache are excluded.
+def row_of(trajectory: Trajectory, *, context: Sequence[TokenSpan] | None = None) -> Row:
+    """Lay a record out as a row: its context, then what it adds; tokens sampled over a stale prefix cache are excluded.
+
+    Args:
+        trajectory: the record.
+        context: everything in front of its first action, for a record that does not hold it itself (`Forest.context` gives it as
+            `.spans`). Mask 0, whoever sampled it. None: the record's own prompt.
 
     Raises:
-        RecordError: part of the context stands in another record, which this one alone cannot resolve.
+        RecordError: part of the context stands in another record and was not handed in, or `context` is not the record's prompt.
     """
-    if trajectory.parent is not None and not trajectory.prompt:
-        got = f"a {trajectory.parent.kind} of {trajectory.parent.record_id!r}"
-        raise checks.fail(RecordError, "trajectory", "hold its whole context", got)
+    front = _own_prompt(trajectory) if context is None else _given(trajectory, context)
     ids: list[int] = []
     policy: list[bool] = []
     loss: list[bool] = []
     logprobs: list[float] = []
     turns: list[int] = []
     end = 0
-    for span in trajectory.spans():
-        if isinstance(span, CopySpan):
-            raise checks.fail(RecordError, "trajectory", "hold its whole context", f"a copy of {span.record_id!r}")
+    for span in (*front, *_added(trajectory)):
         count = len(span.token_ids)
         ids += span.token_ids
         if isinstance(span, PolicyAction):
@@ -95,6 +97,44 @@ def row_of(trajectory: Trajectory) -> Row:
         tuple(turns[:end]),
         {STALE: stale} if stale else {},
     )
+
+
+def _own_prompt(trajectory: Trajectory) -> list[TokenSpan]:
+    if trajectory.parent is not None and not trajectory.prompt:
+        got = f"a {trajectory.parent.kind} of {trajectory.parent.record_id!r}"
+        raise checks.fail(RecordError, "trajectory", "hold its whole context", got, fix="hand in its context")
+    spans = []
+    for span in trajectory.prompt:
+        if isinstance(span, CopySpan):
+            got = f"a copy of {span.record_id!r}"
+            raise checks.fail(RecordError, "trajectory", "hold its whole context", got, fix="hand in its context")
+        spans.append(span)
+    return spans
+
+
+def _given(trajectory: Trajectory, context: Sequence[TokenSpan]) -> Sequence[TokenSpan]:
+    """Require of a record with a prompt that the context agrees with it: the same length, the same ids where it holds ids."""
+    if not trajectory.prompt:
+        return context
+    ids = [token for span in context for token in span.token_ids]
+    place = 0
+    for span in trajectory.prompt:
+        count = span.end - span.start if isinstance(span, CopySpan) else len(span.token_ids)
+        if not isinstance(span, CopySpan) and (*ids[place : place + count],) != span.token_ids:
+            raise checks.fail(
+                RecordError, "context", "hold the prompt's own ids", f"others at positions [{place}, {place + count})"
+            )
+        place += count
+    if place != len(ids):
+        raise checks.fail(RecordError, "context", f"hold the {place} tokens of the prompt", len(ids))
+    return context
+
+
+def _added(trajectory: Trajectory) -> Iterator[TokenSpan | PolicyAction]:
+    for i, action in enumerate(trajectory.actions):
+        yield action
+        if i < len(trajectory.transitions):
+            yield from trajectory.transitions[i].observation
 
 
 def exclude(row: Row, reason: str) -> Row:

@@ -24,6 +24,9 @@ commands:
   train    train an agent; writes a run folder with checkpoints and a report
   eval     success of a trained run, or of one checkpoint, on held-out tasks
   report   write the report of a run folder again
+  show     list runs, look into one, or read one of its trajectories
+  explain  why the tokens of a trajectory moved, or one of them, in numbers
+  replay   compute a training step again from its records and say what differs
   export   write a run's records and ledger as Parquet or JSON lines
   import   make an event log from an export
 
@@ -37,7 +40,16 @@ examples:
   roserlhf train --recipe grpo --seed 1 --out runs/mine
   roserlhf eval runs/mine --tasks 2048 --samples 8
 """
-COMMANDS = {"train": "train", "eval": "evaluate", "report": "report", "export": "export", "import": "import_"}
+COMMANDS = {
+    "train": "train",
+    "eval": "evaluate",
+    "report": "report",
+    "show": "show",
+    "explain": "explain",
+    "replay": "replay",
+    "export": "export",
+    "import": "import_",
+}
 """Every command and the module of this package that runs it."""
 
 

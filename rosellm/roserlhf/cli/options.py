@@ -10,6 +10,7 @@ import textwrap
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -47,9 +48,12 @@ def parse(
     *,
     flags: Mapping[str, Flag],
     operands: Sequence[str] = (),
+    optional: Sequence[str] = (),
     elsewhere: Mapping[str, type[Config]] | None = None,
 ) -> Parsed:
     """Split a command line into flags, options of `kind` and operands; values are typed but not yet validated.
+
+    Operands named in `optional` may be left out, the last first.
 
     Raises:
         ConfigError: an unknown option (the message names the nearest), a missing value, or an operand too many or too few.
@@ -79,8 +83,8 @@ def parse(
         else:
             message = unknown_key(name, kind, elsewhere, others=tuple(flags), spell=as_option)
             raise ConfigError(message.replace("unknown key", "unknown option"))
-    if len(parsed.operands) != len(operands) and "help" not in parsed.flags:
-        wanted = " ".join(operands) or "options only"
+    if not 0 <= len(parsed.operands) - len(operands) <= len(optional) and "help" not in parsed.flags:
+        wanted = " ".join([*operands, *(f"[{name}]" for name in optional)]) or "options only"
         raise ConfigError(f"arguments must be {wanted}, got {' '.join(parsed.operands) or 'none'}")
     return parsed
 
@@ -158,10 +162,11 @@ def _wrapped(text: str, indent: int = 0) -> list[str]:
 def _metavar(about: FieldInfo) -> str:
     if get_origin(about.annotation) is Literal:
         return "|".join(str(choice) for choice in get_args(about.annotation))
-    return "" if about.annotation is bool else getattr(about.annotation, "__name__", str(about.annotation)).upper()
+    kinds = [kind for kind in get_args(about.annotation) if kind is not NoneType] or [about.annotation]
+    return "" if kinds == [bool] else " | ".join(getattr(kind, "__name__", str(kind)).upper() for kind in kinds)
 
 
 def _default(about: FieldInfo) -> str:
     if about.annotation is bool:
         return f" [{'on; --no-… turns it off' if about.default else 'off'}]"
-    return "" if about.is_required() else f" [{about.default}]"
+    return "" if about.is_required() or about.default is None else f" [{about.default}]"

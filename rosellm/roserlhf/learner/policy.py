@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from rosellm.roserlhf.learner.step import NOTHING_TO_TRAIN, Stepper, StepReport
 from rosellm.roserlhf.losses import Aggregation, step_denominator
 from rosellm.roserlhf.masked import Partial, partial
 from rosellm.roserlhf.metrics import merge
+from rosellm.roserlhf.store.updates import Update, UpdatedRow
 
 RATIO_EDGES = tuple(round(0.5 + 0.05 * i, 2) for i in range(21))
 """Bin edges of the ratio histogram; what lies outside is counted in the first and the last bin."""
@@ -40,7 +42,8 @@ class Objective(Protocol):
 class UpdateReport:
     """What the updates on one step's episodes did."""
 
-    steps: tuple[StepReport, ...]
+    updates: tuple[Update, ...]
+    """The evidence of each, in order; one that says so if no row has a token in the loss."""
     partials: Mapping[str, Partial]
     """Summed over all updates."""
     max_abs_log_ratio_before_update: float | None
@@ -51,11 +54,22 @@ class UpdateReport:
     """Histogram of the ratios that the last update saw, over `RATIO_EDGES`."""
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """What the policy said to one micro-batch just before the update, row after row."""
+
+    current: Tensor
+    """Log-probabilities of the sampled tokens, `[N]`."""
+    log_ratios: Tensor
+    """log π − log behaviour of the tokens in the loss, `[M]`."""
+
+
 def update_policy(
     stepper: Stepper[Batch],
     rows: Sequence[Row],
     objective: Objective,
     *,
+    step: int,
     denominator_mode: Aggregation,
     temperature: float,
     epochs: int,
@@ -69,6 +83,7 @@ def update_policy(
     Args:
         rows: those with tokens in the loss are used; behaviour log-probabilities are the recorded ones.
         objective: log-probabilities and advantages → loss and partials.
+        step: training step, named in the evidence.
         denominator_mode: unit of the denominator, computed once per optimizer step over all its micro-batches.
         temperature: of the sampled distribution.
         epochs, minibatches: passes, and optimizer steps per pass.
@@ -76,42 +91,97 @@ def update_policy(
         shuffle: (epoch, count) → order of the rows.
 
     Returns:
-        One step report per update; a single one that says so if no row has a token in the loss.
+        The report, with the evidence of every update.
 
     Raises:
         NonFiniteError: an advantage or a log-probability of a live token is NaN or infinite; its update is not made.
     """
     live = [row for row in rows if row.trained]
     if not live:
-        return UpdateReport((NOTHING_TO_TRAIN,), {}, None, frozenset(), (0,) * (len(RATIO_EDGES) - 1))
-    device = stepper.parameters[0].device
-    reports: list[StepReport] = []
-    first: float | None = None
+        return _no_update(step, learning_rate)
+    updates: list[Update] = []
+    partials: list[Mapping[str, Partial]] = []
+    log_ratios: list[Tensor] = []
     trained: set[str] = set()
-    counts = np.zeros(len(RATIO_EDGES) - 1, dtype=np.int64)
+    for epoch, chosen in _minibatches(live, epochs, minibatches, shuffle):
+        batches = [
+            pad(chosen[i : i + micro_batch_rows], stepper.parameters[0].device) for i in range(0, len(chosen), micro_batch_rows)
+        ]
+        denominator = step_denominator([batch.loss_mask for batch in batches], denominator_mode)
+        report, seen = _one_update(stepper, batches, objective, denominator, temperature, learning_rate)
+        partials.append(report.partials)
+        log_ratios.append(torch.cat([one.log_ratios for one in seen]))
+        if report.skipped is None:
+            trained.update(row.trajectory_id for row in chosen)
+        updates.append(
+            Update(
+                step,
+                len(updates),
+                epoch=epoch,
+                rows=_evidence(chosen, [one.current for one in seen]),
+                denominator=float(denominator),
+                loss=report.loss,
+                gradient_norm=report.gradient_norm,
+                learning_rate=learning_rate,
+                skipped=report.skipped,
+            )
+        )
+    ratios = log_ratios[-1].exp().clamp(RATIO_EDGES[0], RATIO_EDGES[-1]).cpu().numpy()
+    counts = tuple(map(int, np.histogram(ratios, RATIO_EDGES)[0]))
+    return UpdateReport(tuple(updates), merge(partials), float(log_ratios[0].abs().max()), frozenset(trained), counts)
+
+
+def _minibatches(
+    rows: Sequence[Row], epochs: int, minibatches: int, shuffle: Callable[[int, int], Sequence[int]]
+) -> Iterator[tuple[int, list[Row]]]:
+    """Yield (epoch, rows in the order of the forward passes) for every update; no update is empty."""
     for epoch in range(epochs):
-        order = shuffle(epoch, len(live))
-        for part in np.array_split(np.asarray(order, dtype=np.int64), minibatches):
-            chosen = by_length([live[i] for i in part])
-            batches = [pad(chosen[i : i + micro_batch_rows], device) for i in range(0, len(chosen), micro_batch_rows)]
-            if not batches:
-                continue
-            denominator = step_denominator([batch.loss_mask for batch in batches], denominator_mode)
-            log_ratios: list[Tensor] = []
+        order = np.asarray(shuffle(epoch, len(rows)), dtype=np.int64)
+        for part in np.array_split(order, min(minibatches, len(rows))):
+            yield epoch, by_length([rows[i] for i in part])
 
-            def loss_of(
-                batch: Batch, denominator: Tensor = denominator, log_ratios: list[Tensor] = log_ratios
-            ) -> tuple[Tensor, Mapping[str, Partial]]:
-                current = policy_logprobs(stepper.model, batch.input_ids, temperature=temperature)
-                advantages = batch.advantages[:, None].expand_as(current)
-                output = objective(current, batch.behaviour_logprobs, advantages, batch.loss_mask, denominator=denominator)
-                log_ratios.append((current.detach() - batch.behaviour_logprobs)[batch.loss_mask])
-                return output.loss, {**output.partials, "sampled_entropy": partial(-current, batch.loss_mask)}
 
-            reports.append(stepper.step(batches, loss_of, learning_rate=learning_rate))
-            if reports[-1].skipped is None:
-                trained.update(row.trajectory_id for row in chosen)
-            seen = torch.cat(log_ratios)
-            first = float(seen.abs().max()) if first is None else first
-            counts = np.histogram(seen.exp().clamp(RATIO_EDGES[0], RATIO_EDGES[-1]).cpu().numpy(), RATIO_EDGES)[0]
-    return UpdateReport(tuple(reports), merge([r.partials for r in reports]), first, frozenset(trained), tuple(map(int, counts)))
+def _one_update(
+    stepper: Stepper[Batch],
+    batches: Sequence[Batch],
+    objective: Objective,
+    denominator: Tensor,
+    temperature: float,
+    learning_rate: float,
+) -> tuple[StepReport, list[_Seen]]:
+    """Take one optimizer step; return its report and what each micro-batch looked like, in their order."""
+    seen: dict[int, _Seen] = {}
+
+    def loss_of(batch: Batch) -> tuple[Tensor, Mapping[str, Partial]]:
+        current = policy_logprobs(stepper.model, batch.input_ids, temperature=temperature)
+        advantages = batch.advantages[:, None].expand_as(current)
+        output = objective(current, batch.behaviour_logprobs, advantages, batch.loss_mask, denominator=denominator)
+        known = current.detach()
+        seen[id(batch)] = _Seen(known[batch.policy_mask], (known - batch.behaviour_logprobs)[batch.loss_mask])
+        return output.loss, {**output.partials, "sampled_entropy": partial(-current, batch.loss_mask)}
+
+    report = stepper.step(batches, loss_of, learning_rate=learning_rate)
+    return report, [seen[id(batch)] for batch in batches]  # workers finish in any order
+
+
+def _no_update(step: int, learning_rate: float) -> UpdateReport:
+    nothing = NOTHING_TO_TRAIN
+    update = Update(
+        step,
+        0,
+        epoch=0,
+        rows=(),
+        denominator=0.0,
+        loss=nothing.loss,
+        gradient_norm=nothing.gradient_norm,
+        learning_rate=learning_rate,
+        skipped=nothing.skipped,
+    )
+    return UpdateReport((update,), {}, None, frozenset(), (0,) * (len(RATIO_EDGES) - 1))
+
+
+def _evidence(rows: Sequence[Row], current: Sequence[Tensor]) -> tuple[UpdatedRow, ...]:
+    """Cut the log-probabilities of all micro-batches, brought over in one transfer, into those of each row."""
+    flat = torch.cat(list(current)).float().cpu().numpy()
+    parts = np.split(flat, np.cumsum([row.sampled for row in rows])[:-1])
+    return tuple(UpdatedRow(row.trajectory_id, array("f", part.tobytes())) for row, part in zip(rows, parts, strict=True))

@@ -27,13 +27,15 @@ class StepReport:
 
     partials: Mapping[str, Partial]
     """Summed over the micro-batches."""
+    loss: float
+    """Sum of the micro-batches' shares."""
     gradient_norm: float
     """Before clipping; NaN or infinite if the step was refused."""
     skipped: str | None
     """Why no update was made; None if one was."""
 
 
-NOTHING_TO_TRAIN = StepReport({}, 0.0, "no tokens to train")
+NOTHING_TO_TRAIN = StepReport({}, 0.0, 0.0, "no tokens to train")
 """The report of a step without a single token in the loss: the gradient of nothing is 0, and no update is made."""
 
 
@@ -73,11 +75,13 @@ class Stepper(Generic[_B]):
         shares = list(self._workers.map(lambda batch: self._differentiate(batch, loss_of), batches))
         if not shares:
             return NOTHING_TO_TRAIN
-        total = [torch.stack(parts).sum(0) if len(parts) > 1 else parts[0] for parts in zip(*(g for g, _ in shares), strict=True)]
-        partials = merge([p for _, p in shares])
+        total = [
+            torch.stack(parts).sum(0) if len(parts) > 1 else parts[0] for parts in zip(*(g for g, _, _ in shares), strict=True)
+        ]
+        partials, loss = merge([p for _, p, _ in shares]), float(torch.stack([share for _, _, share in shares]).sum())
         norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in total]))
         if not bool(norm.isfinite()):
-            return StepReport(partials, float(norm), "the gradient is not finite")
+            return StepReport(partials, loss, float(norm), "the gradient is not finite")
         scale = (self._clip / (norm + 1e-6)).clamp(max=1.0)
         for parameter, gradient in zip(self.parameters, total, strict=True):
             parameter.grad = gradient * scale
@@ -85,10 +89,10 @@ class Stepper(Generic[_B]):
             group["lr"] = learning_rate
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return StepReport(partials, float(norm), None)
+        return StepReport(partials, loss, float(norm), None)
 
     def _differentiate(
         self, batch: _B, loss_of: Callable[[_B], tuple[Tensor, Mapping[str, Partial]]]
-    ) -> tuple[tuple[Tensor, ...], Mapping[str, Partial]]:
+    ) -> tuple[tuple[Tensor, ...], Mapping[str, Partial], Tensor]:
         loss, partials = loss_of(batch)
-        return torch.autograd.grad(loss, self.parameters), partials
+        return torch.autograd.grad(loss, self.parameters), partials, loss.detach()

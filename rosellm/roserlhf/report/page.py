@@ -1,22 +1,19 @@
 """The report: `run folder -> one HTML file` that opens from disk, needs no network and no script, and says what was not recorded.
 
-Reads files only, never live objects, so the same page comes out during a run, after a crash and on another machine. A content
-security policy in the page forbids every request, and every script but its own.
+Reads files only, never live objects, so the same page comes out during a run, after a crash and on another machine.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 from pathlib import Path
 
 from rosellm.roserlhf.report import learning_sections, overview, rollout_sections, transcript_view, update_sections
+from rosellm.roserlhf.report.document import document
 from rosellm.roserlhf.report.findings import check_run
-from rosellm.roserlhf.report.markup import Html, join, tag
+from rosellm.roserlhf.report.markup import tag
 from rosellm.roserlhf.report.run_folder import read_run
 from rosellm.roserlhf.report.settings import settings
-from rosellm.roserlhf.report.style import CSS, SCRIPT
 from rosellm.roserlhf.report.transcripts import read_transcripts
 
 FOOTER = "Made from the files of the run folder alone: metrics.jsonl has every number, events.db every record."
@@ -49,8 +46,8 @@ def build_report(run_folder: Path) -> str:
     """
     run = read_run(run_folder)
     recipe = overview.named(run, "recipe")
-    body = tag(
-        "body",
+    return document(
+        f"Training report: {recipe}" if recipe else "Training report",
         overview.header(run),
         tag("nav", tag("div", *(tag("a", name, href=f"#{anchor}") for anchor, name in NAVIGATION.items())), aria_label="Sections"),
         tag(
@@ -67,27 +64,8 @@ def build_report(run_folder: Path) -> str:
             transcript_view.section(*read_transcripts(run)),
             settings(run),
         ),
-        tag(
-            "footer",
-            FOOTER,
-        ),
-        tag("script", Html(SCRIPT)),
+        tag("footer", FOOTER),
     )
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy()),
-        tag("meta", name="viewport", content="width=device-width,initial-scale=1"),
-        tag("title", f"Training report: {recipe}" if recipe else "Training report"),
-        tag("style", Html(CSS)),
-    )
-    return "<!doctype html>\n" + join([tag("html", head, body, lang="en")]) + "\n"
-
-
-def _policy() -> str:
-    """Allow this page's own style and script by their hashes, and nothing else."""
-    style, script = (base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in (CSS, SCRIPT))
-    return f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; base-uri 'none'; form-action 'none'"
 
 
 def write_report(run_folder: Path) -> Path:

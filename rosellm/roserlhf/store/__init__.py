@@ -1,6 +1,7 @@
-"""Records at rest: the event log of a run and the ledger of its attempts."""
+"""Records at rest: the event log of a run, how its records hang together, and the ledger of its attempts."""
 
 from rosellm.roserlhf.store.events import EventLog
+from rosellm.roserlhf.store.forest import Forest
 from rosellm.roserlhf.store.ledger import Ledger, LedgerEntry, LedgerSummary, State, TokenCounts
 from rosellm.roserlhf.store.recovery import Recovery, recover
 from rosellm.roserlhf.store.rows import Metrics, PackedTrajectory, Policy, StoredTrajectory, TrajectorySummary
@@ -8,6 +9,7 @@ from rosellm.roserlhf.store.updates import Update, UpdatedRow
 
 __all__ = [
     "EventLog",
+    "Forest",
     "Ledger",
     "LedgerEntry",
     "LedgerSummary",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rosellm.roserlhf.checks import fail
+from rosellm.roserlhf.errors import StoreError
 from rosellm.roserlhf.store.database import Database
 from rosellm.roserlhf.store.ledger import ENDS, LedgerEntry, check_placed, check_transition
 from rosellm.roserlhf.store.tables import name, stored_name
@@ -45,6 +47,8 @@ class OpenAttempts:
             self._places = self._loaded()
         taken: dict[str, _Place] = {}
         for entry in entries:
+            if entry.superseded:
+                raise fail(StoreError, "superseded", "be False in an entry that is appended", True)
             before = taken.get(entry.attempt_id) or self._places.get(entry.attempt_id)
             if before is None:
                 check_transition(entry.attempt_id, self._ended(entry.attempt_id), entry.state)

@@ -201,12 +201,26 @@ def _compact_ids(pieces: Pieces) -> tuple[array[int], list[tuple[int, int]]]:
 def _concatenated(pieces: Pieces, typecode: str) -> array[Any]:
     if sum(map(len, pieces)) < _FEW:
         pieces = [[number for piece in pieces for number in piece]]
-    return array(typecode, b"".join([_packer(typecode, len(piece))(*piece) for piece in pieces]))
+    packers = _PACKERS[typecode]
+    return array(typecode, b"".join([packers[len(piece)](*piece) for piece in pieces]))
 
 
-@functools.lru_cache(maxsize=4096)
-def _packer(typecode: str, count: int) -> Callable[..., bytes]:
-    return struct.Struct(f"{count}{typecode}").pack
+class _Packers(dict[int, Callable[..., bytes]]):
+    """By count, what packs so many numbers of one type; made when it is asked for, because making it takes longer than using it."""
+
+    def __init__(self, typecode: str) -> None:
+        self._typecode = typecode
+
+    def __missing__(self, count: int) -> Callable[..., bytes]:
+        packer = struct.Struct(f"{count}{self._typecode}").pack
+        if count < _KEPT:
+            self[count] = packer
+        return packer
+
+
+_PACKERS = {typecode: _Packers(typecode) for typecode in "Hiqd"}
+_KEPT = 4096
+"""Longer pieces are rare, each of another length."""
 
 
 def _compact_logprobs(pieces: Pieces) -> array[float]:

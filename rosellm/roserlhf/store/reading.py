@@ -103,6 +103,18 @@ class EventReader:
             raise StoreError(f"trajectory_id must name one stored record, got {got}")
         return _built(found[0])
 
+    def find(self, trajectory_id: str, *, include_superseded: bool = False) -> tuple[StoredTrajectory, ...]:
+        """Read every record of this id, one per phase; empty if there is none.
+
+        Args:
+            trajectory_id: the id.
+            include_superseded: also records of steps that were run again; they are looked for without an index.
+
+        Raises:
+            StoreError: a record is damaged, or the log cannot be read.
+        """
+        return tuple(map(_built, self._packed({"trajectory_id": trajectory_id}, include_superseded)))
+
     def summaries(
         self,
         *,
@@ -323,7 +335,7 @@ class EventReader:
         return values
 
     def _damaged(self, table: str, row: int, how: str) -> StoreError:
-        return StoreError(f"{self._database.path} is damaged: row {row} of {table} {how}")
+        return StoreError(f"{self._database.path} is damaged: row {row} of {table} {how}; store.recover(path) keeps what is whole")
 
 
 def _built(stored: PackedTrajectory) -> StoredTrajectory:

@@ -79,7 +79,7 @@ def recover(path: str | os.PathLike[str]) -> Recovery:
     """Copy every whole row of a damaged log into a new one that takes its place; the old one is kept as `<name>.damaged`.
 
     The file is read page by page, so a damaged header, index or inner page costs nothing, and a damaged leaf only its own rows. It
-    is read into memory whole.
+    is read into memory whole. A log of schema 1 must be opened for writing first, which brings it to the present schema.
 
     Args:
         path: the log; its write-ahead log is looked for beside it.

@@ -59,7 +59,7 @@ FIELDS: dict[type, tuple[str, ...]] = {
 
 _VALUES = {cls: attrgetter(*names) for cls, names in FIELDS.items()}
 _result, _call, _sampling = _VALUES[ToolResult], _VALUES[ToolCall], _VALUES[SamplingParameters]
-_transition_rest = attrgetter(*FIELDS[TransitionRecord][2:])
+_policy_action, _transition = _VALUES[PolicyAction], _VALUES[TransitionRecord]
 _trajectory_rest = attrgetter(*FIELDS[Trajectory][3:])
 _PARSED, _PARSE_FAILURE, _JSON = 1, 2, 3
 
@@ -78,15 +78,15 @@ def take_apart(trajectory: Trajectory) -> tuple[Fields, Pieces, Pieces]:
     """Split a record into its skeleton, the ids of its row of tokens and the log-probabilities of the sampled ones."""
     ids: Pieces = []
     logprobs: Pieces = []
-    prompt = [_span(span, ids) for span in trajectory.prompt]
+    prompt = _spans(trajectory.prompt, ids)
     actions, transitions = [], []
     for action, transition in zip_longest(trajectory.actions, trajectory.transitions):
         actions.append(_action(action, ids))
         logprobs.append(action.old_logprobs)
         if transition is not None:
-            observation = [_span(span, ids) for span in transition.observation]
-            results = [_result(result) for result in transition.results]
-            transitions.append((observation, results, *_transition_rest(transition)))
+            answer = list(_transition(transition))
+            answer[:2] = _spans(answer[0], ids), [_result(result) for result in answer[1]]
+            transitions.append(answer)
     values = list(_trajectory_rest(trajectory))
     values[_PARENT] = _plain(trajectory.parent)
     values[_FAILURE] = _plain(trajectory.failure)
@@ -100,16 +100,20 @@ def _plain(record: Any) -> Fields | None:
     return None if record is None else _VALUES[type(record)](record)
 
 
-def _span(span: TokenSpan | CopySpan, ids: Pieces) -> Fields:
-    if isinstance(span, CopySpan):
-        return (span.record_id, span.start, span.end)
-    ids.append(span.token_ids)
-    mask = None if span.content_mask is None else bytes(span.content_mask)
-    return (len(span.token_ids), span.role, mask, span.policy, span.images)
+def _spans(spans: Sequence[TokenSpan | CopySpan], ids: Pieces) -> list[Fields]:
+    values: list[Fields] = []
+    for span in spans:
+        if isinstance(span, CopySpan):
+            values.append((span.record_id, span.start, span.end))
+            continue
+        shown, mask = span.token_ids, span.content_mask
+        ids.append(shown)
+        values.append((len(shown), span.role, None if mask is None else bytes(mask), span.policy, span.images))
+    return values
 
 
 def _action(action: PolicyAction, ids: Pieces) -> Fields:
-    values = list(_VALUES[PolicyAction](action))
+    values = list(_policy_action(action))
     sampled, parsed, spans, sampling = values[:4]
     ids.append(sampled)
     values[0] = len(sampled)

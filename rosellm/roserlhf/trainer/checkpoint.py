@@ -126,11 +126,12 @@ def checkpoint_steps(folder: Path) -> list[int]:
 
 
 def prune(folder: Path, keep: int, newest: int) -> None:
-    """Remove all but the last `keep` checkpoints up to the step `newest`, which was just saved.
+    """Remove all but the first and the last `keep` checkpoints up to the step `newest`, which was just saved.
 
-    What is later than that is of a past that could not be resumed from; it is saved over when its step comes again.
+    The first, of step 0, stays for good: from it every step can be replayed. What is later than `newest` is of a past that could
+    not be resumed from; it is saved over when its step comes again.
     """
-    for step in [step for step in checkpoint_steps(folder) if step <= newest][:-keep]:
+    for step in [step for step in checkpoint_steps(folder) if 0 < step <= newest][:-keep]:
         shutil.rmtree(_place(folder, step))
 
 

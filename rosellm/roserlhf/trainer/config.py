@@ -87,7 +87,7 @@ class TrainConfig(Config):
         default=True, description="exclude groups whose rewards are all equal (they carry no gradient)"
     )
     checkpoint_every: int = Field(default=10, ge=1, description="training steps between checkpoints")
-    keep_checkpoints: int = Field(default=2, ge=1, description="newest checkpoints kept")
+    keep_checkpoints: int = Field(default=2, ge=1, description="newest checkpoints kept, beside that of step 0")
     model: ModelConfig = ModelConfig()
     warm_start: WarmStartConfig = WarmStartConfig()
     collect: CollectConfig = CollectConfig()

@@ -18,7 +18,7 @@ from rosellm.roserlhf.models.causal import load_weights
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.folder import CHECKPOINTS, RUN
-from rosellm.roserlhf.trainer.success import success_row
+from rosellm.roserlhf.trainer.success import succeeded, success_row
 from rosellm.roserlhf.trainer.threads import LoopThread, single_threaded, worker_count
 from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import Trajectory
@@ -126,7 +126,7 @@ async def _measure(world: World, checkpoint: Checkpoint, count: int, samples: in
     finally:
         engine.close()
     rewards = [total_reward(t, world.environment.reward_weights) for t in sampled]
-    signal = group_signal(sampled, rewards, [world.succeeded(t) for t in sampled])
+    signal = group_signal(sampled, rewards, [succeeded(t, world.environment.success_component) for t in sampled])
     return {
         "step": checkpoint.step,
         "tasks": len(held_out),
@@ -156,7 +156,7 @@ async def _play(
 def _pass_table(world: World, sampled: Sequence[Trajectory], samples: int) -> dict[int, dict[str, float]]:
     by_task: dict[str, list[bool]] = {}
     for trajectory in sampled:
-        done = world.succeeded(trajectory)
+        done = succeeded(trajectory, world.environment.success_component)
         if done is not None:
             by_task.setdefault(trajectory.task_id, []).append(done)
     whole = [outcomes for outcomes in by_task.values() if len(outcomes) == samples]

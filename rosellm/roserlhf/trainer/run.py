@@ -48,7 +48,9 @@ from rosellm.roserlhf.trainer.folder import (
     make_folder,
     write_whole,
 )
+from rosellm.roserlhf.trainer.learning import new_stepper, training_stepper
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
+from rosellm.roserlhf.trainer.provenance import enter, this_machine
 from rosellm.roserlhf.trainer.recipe import Recipe
 from rosellm.roserlhf.trainer.session import Session
 from rosellm.roserlhf.trainer.step import train_step
@@ -148,10 +150,11 @@ class _Loop:
             self._session.log.supersede(0)
         else:
             self._restore(found)
+        start = found.step if found else 0
+        enter(self._session.log, self._session.world, this_machine(self._session.model.device), start + 1)
         self._session.rewrite_metrics()
         if not self._warm_start(found):
             return interrupted
-        start = found.step if found else 0
         self._session.publish(f"v{start}", step=start, parent=None, keep=f"v{start}" not in self._policies())
         self._evaluate(0)
         if not self._train(start, found):
@@ -182,7 +185,7 @@ class _Loop:
         done = 0 if found is None else int(found.state["cloning_steps"])
         if found is not None and found.state["warm_start_finished"]:
             return True
-        stepper: Stepper[Batch] = self._stepper(options.learning_rate, weight_decay=0.0)
+        stepper = new_stepper(self._config, session.model, learning_rate=options.learning_rate, weight_decay=0.0)
         if found is not None:
             load_optimizer(stepper.optimizer, found.optimizer)
 
@@ -197,9 +200,7 @@ class _Loop:
 
     def _train(self, start: int, found: Checkpoint | None) -> bool:
         config = self._config
-        stepper: Stepper[Batch] = self._stepper(config.optimizer.learning_rate, config.optimizer.weight_decay)
-        if start and found is not None:
-            load_optimizer(stepper.optimizer, found.optimizer)
+        stepper = training_stepper(config, self._session.model, found)
         try:
             self._evaluate_during(start)  # a process may have died between a step's checkpoint and its evaluation
             for step in range(start + 1, config.steps + 1):
@@ -217,16 +218,6 @@ class _Loop:
             return True
         finally:
             stepper.close()
-
-    def _stepper(self, learning_rate: float, weight_decay: float) -> Stepper[Batch]:
-        clip = self._config.optimizer.gradient_clip
-        return Stepper(
-            self._session.model,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            gradient_clip=clip,
-            workers=worker_count(self._session.model.device),
-        )
 
     def _save(self, step: int, stepper: Stepper[Batch], *, cloning_steps: int = 0, warm_start_finished: bool = True) -> None:
         state = {

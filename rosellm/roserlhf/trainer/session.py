@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
 
 _T = TypeVar("_T")
+PROCESS = "process"
+"""Phase of the rows in which processes enter themselves; they are no measurements and stand in the event log only."""
 STAGES = ("warm_start", "rollout", "learn", "evaluate")
 
 
@@ -88,7 +90,8 @@ class Session:
     def rewrite_metrics(self) -> None:
         """Make `metrics.jsonl` again from the log, without what was superseded."""
         aside = self.folder / ".metrics.jsonl.tmp"
-        aside.write_text("".join(_json_line(m.phase, m.step, m.values) for m in self.log.metrics()), encoding="utf-8")
+        rows = [m for m in self.log.metrics() if m.phase != PROCESS]
+        aside.write_text("".join(_json_line(m.phase, m.step, m.values) for m in rows), encoding="utf-8")
         os.replace(aside, self.folder / "metrics.jsonl")
 
     def tell(self, progress: Progress) -> None:

@@ -11,9 +11,17 @@ from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import Trajectory
 
 
+def succeeded(trajectory: Trajectory, component: str) -> bool | None:
+    """Whether an episode's total of a reward component is at least 1; None if it is unscored."""
+    if trajectory.is_unscored:
+        return None
+    value = trajectory.reward_totals().get(component)
+    return None if value is None else value >= 1
+
+
 def success_row(world: World, trajectories: Sequence[Trajectory]) -> dict[str, Any]:
     """Success among scored episodes, with its 95 % Wilson interval; None if none was scored. Unscored ones are counted apart."""
-    scored = [done for done in map(world.succeeded, trajectories) if done is not None]
+    scored = [done for done in (succeeded(t, world.environment.success_component) for t in trajectories) if done is not None]
     unscored = len(trajectories) - len(scored)
     if not scored:
         return {"n": 0, "unscored": unscored, "success": None, "low": None, "high": None}

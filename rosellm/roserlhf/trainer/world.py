@@ -42,6 +42,31 @@ def path_of(environment: type[ToolEnvironment]) -> str:
     return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
 
 
+def new_model(config: TrainConfig, *, vocabulary_size: int, device: str) -> LlamaForCausalLM:
+    """Build a model with its initial weights, in evaluation mode (it has no dropout).
+
+    Raises:
+        ConfigError: the device cannot be used.
+    """
+    sizes = config.model
+    model = build_llama(
+        vocabulary_size=vocabulary_size,
+        layers=sizes.layers,
+        hidden_size=sizes.hidden_size,
+        heads=sizes.heads,
+        key_value_heads=sizes.key_value_heads,
+        intermediate_size=sizes.intermediate_size,
+        context_window=config.collect.context_window,
+        seed=config.seed,
+    )
+    model.eval()
+    try:
+        return torch.nn.Module.to(model, torch.device(device))
+    except (RuntimeError, AssertionError) as error:  # a torch that was built without CUDA raises the second
+        why = str(error).partition("\n")[0]
+        raise checks.fail(ConfigError, "device", "be usable", f"{device!r}: {why}") from error
+
+
 @dataclass(frozen=True)
 class World:
     """The fixed surroundings of a run."""
@@ -76,28 +101,8 @@ class World:
         return cls(config, name, kind, tokenizer, codec, limits, facts)
 
     def new_model(self) -> LlamaForCausalLM:
-        """Build the model with its initial weights, in evaluation mode (it has no dropout), on the configured device.
-
-        Raises:
-            ConfigError: the device cannot be used.
-        """
-        sizes = self.config.model
-        model = build_llama(
-            vocabulary_size=len(self.tokenizer),
-            layers=sizes.layers,
-            hidden_size=sizes.hidden_size,
-            heads=sizes.heads,
-            key_value_heads=sizes.key_value_heads,
-            intermediate_size=sizes.intermediate_size,
-            context_window=self.config.collect.context_window,
-            seed=self.config.seed,
-        )
-        model.eval()
-        try:
-            return torch.nn.Module.to(model, torch.device(self.config.device))
-        except (RuntimeError, AssertionError) as error:  # a torch that was built without CUDA raises the second
-            why = str(error).partition("\n")[0]
-            raise checks.fail(ConfigError, "device", "be usable", f"{self.config.device!r}: {why}") from error
+        """Build the model that the configuration describes, for this vocabulary (see `new_model`)."""
+        return new_model(self.config, vocabulary_size=len(self.tokenizer), device=self.config.device)
 
     def tasks(self, split: Split, purpose: str, step: int = 0) -> Iterator[Task]:
         """Draw tasks without end; the order depends on seed, purpose and step alone."""
@@ -133,10 +138,3 @@ class World:
         trainable = all(episode.key.purpose == "train" for episode in episodes)
         facts = dataclasses.replace(self.facts, trainable=trainable)
         return await collect(self.environment, self.codec, engine, episodes, limits=limits, facts=facts)
-
-    def succeeded(self, trajectory: Trajectory) -> bool | None:
-        """Whether an episode succeeded; None if it is unscored."""
-        if trajectory.is_unscored:
-            return None
-        value = trajectory.reward_totals().get(self.environment.success_component)
-        return None if value is None else value >= 1

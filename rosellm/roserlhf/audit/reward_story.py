@@ -1,0 +1,219 @@
+"""Rewards of a trajectory and of its group -> its advantage, recomputed beside the recorded one: `Evidence -> CreditStory`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rosellm.roserlhf.audit.credit_formula import formula_of
+from rosellm.roserlhf.audit.evidence import Evidence
+from rosellm.roserlhf.batching.credit import group_rows, total_reward
+from rosellm.roserlhf.batching.rows import Row, row_of
+from rosellm.roserlhf.errors import RecordError, RoseError
+from rosellm.roserlhf.record.exclusion import NOT_TRAINABLE, UNSCORED
+from rosellm.roserlhf.store import StoredTrajectory
+from rosellm.roserlhf.trainer.account import row_hash
+from rosellm.roserlhf.trajectory import Trajectory
+
+_AGREE = 1e-9
+"""Relative difference up to which a recomputed advantage is the recorded one; both are float64."""
+
+
+@dataclass(frozen=True)
+class TurnReward:
+    """What one turn was paid."""
+
+    turn: int
+    """Absolute turn."""
+    components: Mapping[str, float | None]
+    """By name; None = not scored."""
+    weighted: float | None
+    """Weighted sum of the components that have a weight; None if one of them is not scored or the weights are not known."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One rollout of the group."""
+
+    trajectory_id: str
+    """Its record."""
+    reward: float | None
+    """Total; None = unscored, or not known."""
+    left_out: str | None
+    """Why it has no part in the statistics; None if it has."""
+    advantage: float | None
+    """As the ledger recorded it."""
+
+
+@dataclass(frozen=True)
+class CreditStory:
+    """From rewards to the advantage."""
+
+    weights: Mapping[str, float] | None
+    """Of the reward components; None if not known."""
+    turns: tuple[TurnReward, ...]
+    """Turns that were paid, in order."""
+    components: Mapping[str, float | None]
+    """Summed over the turns."""
+    reward: float | None
+    """Total, the undiscounted return of the episode; None = unscored, or not known."""
+    reward_is_known: bool
+    """Whether a reward of None means unscored."""
+    group_id: str | None
+    """The group; None if it has none."""
+    members: tuple[Member, ...]
+    """Rollouts of the group, itself included; empty outside training."""
+    baseline: float | None
+    """What the reward was compared with."""
+    advantage: float | None
+    """The one that was trained with: recorded, or recomputed where none was recorded."""
+    recorded: float | None
+    """As the ledger has it."""
+    recomputed: float | None
+    """By the recipe's credit function from the stored rewards."""
+    formula: tuple[str, ...]
+    """How it was recomputed, with the numbers put in."""
+
+    @property
+    def disagreement(self) -> str | None:
+        """Say that recorded and recomputed advantage differ; None if they agree or one of them is not known."""
+        if self.recorded is None or self.recomputed is None or same(self.recorded, self.recomputed, _AGREE):
+            return None
+        return f"the advantage recorded is {self.recorded!r}, but the rewards stored give {self.recomputed!r}"
+
+
+def same(one: float, other: float, relative: float, absolute: float = 0.0) -> bool:
+    """Tell whether two numbers agree; NaN agrees with NaN."""
+    return math.isclose(one, other, rel_tol=relative, abs_tol=absolute) or (math.isnan(one) and math.isnan(other))
+
+
+def rewards_of(evidence: Evidence) -> dict[str, float | None] | None:
+    """Return the total reward of every peer: from its components, or as the ledger kept it where the weights are not known.
+
+    None where neither is known.
+    """
+    weights = evidence.reward_weights
+    if weights is not None:
+        return {one.trajectory.trajectory_id: total_reward(one.trajectory, weights) for one in evidence.peers}
+    kept = {name: fate.entry.detail for name, fate in evidence.fates.items()}
+    if not kept or not all(isinstance(detail, Mapping) and "reward" in detail for detail in kept.values()):
+        return None
+    return {name: _number(detail["reward"]) for name, detail in kept.items() if isinstance(detail, Mapping)}
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def credit_story(evidence: Evidence, rows: Mapping[str, Row]) -> CreditStory:
+    """Tell how a trajectory came to its advantage; `rows` as `recomputed_rows` returns them."""
+    trajectory, weights, rewards = evidence.stored.trajectory, evidence.reward_weights, rewards_of(evidence)
+    name = trajectory.trajectory_id
+    compared = evidence.is_training and trajectory.group_id is not None
+    group = [one for one in evidence.peers if compared and one.trajectory.group_id == trajectory.group_id]
+    members = tuple(_member(one, evidence, rewards) for one in group)
+    counted = [member for member in members if member.left_out is None and member.reward is not None]
+    place = next((index for index, member in enumerate(counted) if member.trajectory_id == name), None)
+    recomputed = rows[name].advantage if name in rows and rewards is not None else None
+    recorded = None if evidence.fate is None else evidence.fate.advantage
+    formula = None
+    if evidence.recipe is not None and place is not None and recomputed is not None:
+        formula = formula_of(evidence.recipe.credit, [member.reward for member in counted if member.reward is not None], place)
+    return CreditStory(
+        weights=weights,
+        turns=tuple(_turn_rewards(trajectory, weights)),
+        components=trajectory.reward_totals(),
+        reward=None if rewards is None else rewards.get(name),
+        reward_is_known=rewards is not None,
+        group_id=trajectory.group_id,
+        members=members,
+        baseline=None if formula is None else formula.baseline,
+        advantage=recomputed if recorded is None else recorded,
+        recorded=recorded,
+        recomputed=recomputed,
+        formula=() if formula is None else formula.lines,
+    )
+
+
+def _turn_rewards(trajectory: Trajectory, weights: Mapping[str, float] | None) -> list[TurnReward]:
+    told = []
+    for transition in trajectory.transitions:
+        named = transition.reward_components
+        if named:
+            parts = None if weights is None else [(weights[name], value) for name, value in named.items() if name in weights]
+            known = None if parts is None else [weight * value for weight, value in parts if value is not None]
+            whole = known is not None and parts is not None and len(known) == len(parts)
+            told.append(TurnReward(transition.turn, dict(named), sum(known) if whole and known is not None else None))
+    return told
+
+
+def _member(stored: StoredTrajectory, evidence: Evidence, rewards: Mapping[str, float | None] | None) -> Member:
+    trajectory = stored.trajectory
+    fate = evidence.fates.get(trajectory.trajectory_id)
+    reward = None if rewards is None else rewards.get(trajectory.trajectory_id)
+    left_out = None
+    if not trajectory.trainable:
+        left_out = NOT_TRAINABLE
+    elif reward is None and rewards is not None:
+        left_out = UNSCORED + _cause(trajectory)
+    return Member(trajectory.trajectory_id, reward, left_out, None if fate is None else fate.advantage)
+
+
+def _cause(trajectory: Trajectory) -> str:
+    blamed = [(t.blame, t.cause) for t in trajectory.transitions if t.blame == "infrastructure"]
+    if trajectory.failure is not None and trajectory.failure.blame == "infrastructure":
+        blamed.append((trajectory.failure.blame, trajectory.failure.cause))
+    if blamed:
+        return f" ({blamed[0][1]}, {blamed[0][0]})"
+    unscored = [name for name, value in trajectory.reward_totals().items() if value is None]
+    return f" ({', '.join(unscored)} not scored)" if unscored else " (a weighted component was never scored)"
+
+
+def recomputed_rows(evidence: Evidence, problems: list[str]) -> dict[str, Row]:
+    """Make the rows of a training step again as the trainer did, by trajectory; without rewards they have no advantage."""
+    trajectories = [one.trajectory for one in evidence.peers]
+    rewards, recipe = rewards_of(evidence), evidence.recipe
+    if rewards is None or recipe is None:
+        return _bare_rows(trajectories)
+    totals = [rewards.get(trajectory.trajectory_id) for trajectory in trajectories]
+    try:
+        rows = group_rows(trajectories, totals, recipe.credit, drop_uniform=recipe.config.drop_uniform_groups)
+    except RoseError as error:
+        problems.append(f"the advantages of the step cannot be recomputed: {error}")
+        return _bare_rows(trajectories)
+    return {row.trajectory_id: row for row in rows}
+
+
+def trained_rows(evidence: Evidence, rows: Mapping[str, Row]) -> dict[str, Row]:
+    """Give rows the advantages that the ledger recorded, because those are what happened; where it has none they keep theirs."""
+    recorded = {name: evidence.fates[name].advantage for name in rows if name in evidence.fates}
+    return {
+        name: row if recorded.get(name) is None else dataclasses.replace(row, advantage=recorded[name])
+        for name, row in rows.items()
+    }
+
+
+def tampered(evidence: Evidence) -> list[str]:
+    """Hold a record against what the ledger kept of it when it was trained: its total reward and the hash of its row."""
+    detail = None if evidence.fate is None else evidence.fate.entry.detail
+    trajectory, found = evidence.stored.trajectory, []
+    if isinstance(detail, Mapping) and "reward" in detail and evidence.reward_weights is not None:
+        recorded, given = _number(detail["reward"]), total_reward(trajectory, evidence.reward_weights)
+        agree = recorded is given if recorded is None or given is None else same(recorded, given, _AGREE)
+        if not agree:
+            found.append(f"the reward recorded is {recorded!r}, but the components stored give {given!r}")
+    row = _bare_rows([trajectory]).get(trajectory.trajectory_id)
+    if isinstance(detail, Mapping) and "row_hash" in detail and row is not None and row_hash(row) != detail["row_hash"]:
+        found.append("the tokens or behaviour log-probabilities stored are not those that the ledger recorded the hash of")
+    return found
+
+
+def _bare_rows(trajectories: Sequence[Trajectory]) -> dict[str, Row]:
+    rows = {}
+    for trajectory in trajectories:
+        with contextlib.suppress(RecordError):  # its context stands in another record, so it was no row of its own
+            rows[trajectory.trajectory_id] = row_of(trajectory)
+    return rows

@@ -1,0 +1,222 @@
+r"""Checks of how the two log-probabilities of a token hang together: a forgotten temperature, a forgotten top-p, other tokens.
+
+Let `z = log(p / (1 - p))`. Dividing the logits by T divides `z` by T exactly where two tokens share the mass, and nearly elsewhere:
+`z_old - z_current` is then a straight line in `z_current` with slope 1/T - 1, which neither rounding nor an update produces.
+Dropping the tail (top-p, top-k) divides every kept probability by the kept mass, so the log-ratio lies in [log p, 0] and
+`E[exp(current - old)]` is the kept mass instead of 1.
+Tokens that were encoded anew show as a few huge log-ratios in a batch that is otherwise at rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from rosellm.roserlhf.audit.check import Check, Seen, places, some
+from rosellm.roserlhf.audit.findings import Finding, Severity
+from rosellm.roserlhf.audit.inputs import Batch
+from rosellm.roserlhf.audit.profile import Array
+from rosellm.roserlhf.audit.ratios import stale_rows
+
+_FEWEST, _MOST = 48, 1024
+"""Tokens below which nothing is concluded, and above which no more are looked at."""
+_AT_REST = 0.01
+"""Root mean square of the log-ratio below which there is nothing to explain."""
+_FIT, _SLOPE = 0.5, 0.08
+"""Share of the variance that the straight line must explain, and how far its slope must lie from 0."""
+_OUTLIER, _QUIET, _OPEN = 1.0, 0.03, -0.05
+"""A huge log-ratio; what the median of the others stays below; tokens whose log-probability leaves room for a change."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Log-probabilities of some trained tokens, old and current, both finite."""
+
+    old: Array
+    current: Array
+
+    @property
+    def difference(self) -> Array:
+        """The log-ratio."""
+        return self.current - self.old
+
+
+def pairs_of(batch: Batch, seen: Seen) -> Pairs | None:
+    """Take a thousand or two of the trained tokens; None: too few, or nothing to explain."""
+    assert seen.ratio is not None
+    assert batch.old_logprobs is not None
+    assert batch.current_logprobs is not None
+    finite = np.isfinite(seen.ratio.squares)
+    tokens, squares = seen.mask.trained[finite].sum(), seen.ratio.squares[finite].sum()
+    if tokens < _FEWEST or squares <= tokens * _AT_REST**2:
+        return None
+    rows = int(np.searchsorted(seen.mask.trained.cumsum(), _MOST)) + 1
+    mask = batch.mask[:rows]
+    old, current = (
+        batch.old_logprobs[:rows][mask].cpu().double().numpy(),
+        batch.current_logprobs[:rows][mask].cpu().double().numpy(),
+    )
+    good = np.flatnonzero(np.isfinite(old) & np.isfinite(current))
+    good = good[:: max(1, len(good) // _MOST)]
+    return Pairs(old[good], current[good]) if len(good) >= _FEWEST else None
+
+
+def sampling_mismatch(batch: Batch, seen: Seen) -> Iterator[Finding]:
+    """Find log-ratios that a temperature or a truncation on one side explains."""
+    pairs = pairs_of(batch, seen)
+    if pairs is None:
+        return
+    cut = _cut_tail(pairs)
+    if cut is not None:
+        yield _top_p(batch, seen, pairs, *cut)
+        return
+    line = _line(pairs)
+    if line is not None:
+        yield _temperature(batch, seen, *line)
+
+
+def _temperature(batch: Batch, seen: Seen, slope: float, fit: float, tokens: int) -> Finding:
+    declared = "" if batch.temperature is None else f"; the declared temperature is {batch.temperature:g}"
+    return Finding(
+        "temperature_mismatch",
+        _severity(batch, seen),
+        f"the log-ratio is a function of the log-probability, as if only old_logprobs had T ≈ {1 / slope:.2f}, or "
+        f"only current_logprobs T ≈ {slope:.2f}{declared}",
+        {"T of old_logprobs": 1 / slope, "T of current_logprobs": slope, "variance explained": fit, "tokens": tokens},
+        "one side divided the logits by the sampling temperature and the other did not",
+        "divide the logits by the same temperature before log_softmax on both sides: the behaviour distribution is the sampled one",
+    )
+
+
+def _line(pairs: Pairs) -> tuple[float, float, int] | None:
+    """Slope of the old log-odds in the current ones, and the share of the difference's variance that it explains."""
+    clear = (pairs.current < -1e-3) & (pairs.old < -1e-3) & (pairs.current > -6)
+    if clear.sum() < _FEWEST:
+        return None
+    current, old = _log_odds(pairs.current[clear]), _log_odds(pairs.old[clear])
+    difference = old - current
+    if current.std() < 1e-6 or difference.std() < 1e-6:
+        return None
+    correlation = float(np.corrcoef(current, difference)[0, 1])
+    slope = 1 + correlation * float(difference.std() / current.std())
+    if correlation**2 < _FIT or abs(slope - 1) < _SLOPE or slope <= 0:
+        return None
+    ranks = float(np.corrcoef(current.argsort().argsort(), difference.argsort().argsort())[0, 1])  # no single token makes the line
+    return (slope, correlation**2, int(clear.sum())) if ranks**2 >= _FIT else None
+
+
+def _log_odds(logprobs: Array) -> Array:
+    return np.asarray(logprobs - np.log(-np.expm1(logprobs)))
+
+
+def _top_p(batch: Batch, seen: Seen, pairs: Pairs, mass: float, side: str) -> Finding:
+    declared = "" if batch.top_p is None else f"; the declared top_p is {batch.top_p:g}"
+    other = "current_logprobs" if side == "old_logprobs" else "old_logprobs"
+    return Finding(
+        "top_p_mismatch",
+        _severity(batch, seen),
+        f"{side} exceed {other} by up to -log {mass:.2f} and never the other way: the signature of top-p ≈ {mass:.2f}{declared}",
+        {"top_p": mass, "renormalised": side, "mean ratio": float(np.exp(pairs.difference).mean()), "tokens": len(pairs.old)},
+        f"{side} were renormalised after top-p or top-k (or shifted by a constant) and {other} were not",
+        "score under the truncated distribution on both sides: keep the support with the action, or sample with top_p = 1",
+    )
+
+
+def _cut_tail(pairs: Pairs) -> tuple[float, str] | None:
+    """Estimate the kept mass and name the side that was renormalised; None: this is not the signature."""
+    for difference, confident, side in (
+        (pairs.difference, pairs.old > -1e-6, "old_logprobs"),
+        (-pairs.difference, pairs.current > -1e-6, "current_logprobs"),
+    ):
+        ordered = np.sort(difference)
+        low, high = float(ordered[len(ordered) // 200]), float(ordered[-1 - len(ordered) // 100])
+        if low > -0.02 or high > max(2e-3, -0.1 * low) or low < np.log(0.02):
+            continue
+        near_cut = float((difference < 0.85 * low).mean())
+        collapsed = float((confident & (difference < -1e-3)).mean())
+        bounded = float(ordered[0]) > 1.3 * low - 0.02
+        if bounded and (near_cut > 0.1 or collapsed > 0.05):
+            return float(np.exp(low)), side
+    return None
+
+
+def _severity(batch: Batch, seen: Seen) -> Severity:
+    """An error on data that are said to be fresh; else a policy that really became sharper could look like this."""
+    stale = stale_rows(batch, seen)
+    fresh = batch.before_update is True or (
+        seen.lag is not None and stale is not None and not stale.any() and not batch.before_update
+    )
+    return "error" if fresh and batch.before_update is not False else "warning"
+
+
+def history_retokenised(batch: Batch, seen: Seen) -> Iterator[Finding]:
+    """Find trained ids that are not the sampled ones: by comparison if `sampled_ids` is given, else by isolated huge log-ratios."""
+    if batch.sampled_ids is not None and batch.input_ids is not None:
+        yield from _compare_sampled(batch)
+        return
+    if seen.ratio is None or batch.old_logprobs is None or batch.current_logprobs is None:
+        return
+    size = np.maximum(seen.ratio.highest, -seen.ratio.lowest)
+    if not (size > _OUTLIER).any():
+        return
+    difference = (batch.current_logprobs - batch.old_logprobs).abs()
+    outliers = batch.mask & (difference > _OUTLIER) & (batch.old_logprobs != 0) & difference.isfinite()
+    total, trained = int(outliers.sum()), int(seen.mask.trained.sum())
+    if total < 3 or total > 0.25 * trained or trained < _FEWEST:
+        return
+    open_ = batch.mask & ~outliers & ((batch.old_logprobs < _OPEN) | (batch.current_logprobs < _OPEN))
+    if int(open_.sum()) < max(total, _FEWEST // 4):  # tokens that were certain could not have moved
+        return
+    quiet = float(difference[open_].nan_to_num().median())
+    if quiet > _QUIET:
+        return
+    yield Finding(
+        "history_retokenised",
+        "warning",
+        f"{total} trained tokens have a log-ratio beyond ±{_OUTLIER:g} while the median of the others is {quiet:.2g}",
+        {"positions": places(outliers), "share": total / trained, "rows": int(outliers.any(1).sum())},
+        "ids of earlier turns were decoded and encoded again, so some log-probabilities belong to tokens that were never sampled",
+        "keep the sampled ids and append to them; pass sampled_ids= to see exactly which differ",
+    )
+
+
+def _compare_sampled(batch: Batch) -> Iterator[Finding]:
+    assert batch.input_ids is not None
+    assert batch.sampled_ids is not None
+    if isinstance(batch.sampled_ids, tuple):
+        ids, masks = batch.input_ids.cpu(), batch.mask.cpu()
+        trained = [tuple(row[mask].tolist()) for row, mask in zip(ids, masks, strict=True)]
+        rows = [row for row, (ours, theirs) in enumerate(zip(trained, batch.sampled_ids, strict=True)) if ours != theirs]
+        evidence = {
+            "rows": rows,
+            "first difference": [_first_difference(trained[row], batch.sampled_ids[row]) for row in rows[:8]],
+            "lengths": [[len(trained[row]), len(batch.sampled_ids[row])] for row in rows[:8]],
+        }
+    else:
+        differs = batch.mask & (batch.input_ids != batch.sampled_ids)
+        rows = torch.unique(differs.nonzero()[:, 0]).tolist()
+        evidence = {"rows": rows, "positions": places(differs)}
+    if rows:
+        yield Finding(
+            "history_retokenised",
+            "error",
+            f"the trained ids of {some(len(rows), batch.rows, 'row')} are not the sampled ones",
+            evidence,
+            "the reply was decoded and encoded again, or the template rewrote earlier turns: the same text has other ids",
+            "train the ids that were sampled; text is never the record of an action",
+        )
+
+
+def _first_difference(ours: tuple[int, ...], theirs: tuple[int, ...]) -> int:
+    """Index among the row's trained tokens."""
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(ours), len(theirs)))
+
+
+CHECKS = (
+    Check(("temperature_mismatch", "top_p_mismatch"), ("old_logprobs", "current_logprobs"), sampling_mismatch),
+    Check(("history_retokenised",), ("sampled_ids or old_logprobs", "input_ids or current_logprobs"), history_retokenised),
+)

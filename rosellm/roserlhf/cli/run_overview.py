@@ -1,0 +1,167 @@
+"""One run: `run folder -> settings, success, ledger, last metrics, some trajectories`; while it goes on, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from rosellm.roserlhf.batching.credit import total_reward
+from rosellm.roserlhf.cli.run_list import status_of, steps_of, success_of
+from rosellm.roserlhf.cli.safe_text import safe
+from rosellm.roserlhf.environment.named import environment_class
+from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.report import units
+from rosellm.roserlhf.report.run_folder import Run, read_run
+from rosellm.roserlhf.report.token_fate import Fate, fates
+from rosellm.roserlhf.store import EventLog, Ledger, StoredTrajectory
+
+if TYPE_CHECKING:
+    from rosellm.roserlhf.cli.show import ShowOptions
+
+LAST_STEPS = 5
+"""Training steps whose metrics are shown."""
+_WHOLE_ID = 64
+"""Ids up to this length are never broken, so that they can be copied."""
+_METRICS = ("success", "reward", "loss", "gradient_norm", "approximate_kl", "clip_fraction")
+
+
+def show_overview(console: Console, folder: Path, options: ShowOptions) -> None:
+    """Show what a run holds."""
+    path = folder / "events.db"
+    if (folder / "run.toml").is_file():
+        found = read_run(folder)
+        _show_settings(console, found)
+        _show_metrics(console, found)
+    else:
+        found = Run(folder)
+        console.print(safe(f"{folder}: no run.toml, so recipe and environment are not known"))
+    if not path.is_file():
+        console.print(safe("no event log (events.db) yet"))
+        return
+    weights = reward_weights(found.config or {})
+    with EventLog.read(path) as log:
+        _show_counts(console, log)
+        _show_trajectories(console, log, weights, options)
+
+
+def reward_weights(config: Mapping[str, object]) -> Mapping[str, float] | None:
+    """Return the weights of the reward components; None where the environment cannot be imported here."""
+    try:
+        return environment_class(str(config.get("environment"))).reward_weights
+    except ConfigError:
+        return None
+
+
+def _show_settings(console: Console, found: Run) -> None:
+    config = found.config or {}
+    console.print(safe(str(found.folder), "bold"))
+    console.print(
+        safe(
+            f"recipe {config.get('recipe', '?')}, environment {config.get('environment', '?')}, seed {config.get('seed', '?')}; "
+            f"steps {steps_of(found)}, {status_of(found)}; held-out success (sampled) {success_of(found)}"
+        )
+    )
+    for problem in found.problems[:5]:
+        console.print(safe(problem, "yellow"))
+
+
+def _show_metrics(console: Console, found: Run) -> None:
+    if not found.train:
+        console.print(safe("no training step yet"))
+        return
+    table = _table(">step", *(f">{name.replace('_', ' ')}" for name in _METRICS))
+    for row in found.train[-LAST_STEPS:]:
+        values = [row.number("reward", "total") if name == "reward" else row.number(name) for name in _METRICS]
+        table.add_row(str(row.step), *(safe(units.number(value, 3)) for value in values))
+    console.print()
+    console.print(table)
+
+
+def _show_counts(console: Console, log: EventLog) -> None:
+    console.print()
+    policies = log.policies()
+    if policies:
+        console.print(safe(f"policies: {len(policies)}, from {policies[0].version} to {policies[-1].version}"))
+    ledger = Ledger(log.ledger())
+    states = ", ".join(f"{count:,} {state}" for state, count in ledger.states().items())
+    console.print(safe(f"attempts: {states or 'none yet'}"))
+    tokens = ledger.tokens()
+    excluded = "".join(f", {count:,} excluded: {reason}" for reason, count in tokens.excluded.items())
+    pending = f", {tokens.pending:,} pending" if tokens.pending else ""
+    console.print(safe(f"tokens: {tokens.sampled:,} sampled, {tokens.trained:,} trained{excluded}{pending}"))
+
+
+def _show_trajectories(console: Console, log: EventLog, weights: Mapping[str, float] | None, options: ShowOptions) -> None:
+    stored = log.sampled_tokens(phase=options.phase)
+    console.print()
+    if not stored:
+        console.print(
+            safe(f"no trajectory of phase {options.phase}" + ("; --phase names another" if log.sampled_tokens() else " yet"))
+        )
+        return
+    step = max(stored) if options.step is None else options.step
+    chosen: list[StoredTrajectory] = []
+    matching = 0
+    for one in _matching(log, step, weights, options):
+        matching += 1
+        if len(chosen) < options.limit:
+            chosen.append(one)
+    console.print(safe(f"{options.phase} step {step}: {len(chosen)} of {matching} trajectories" + _filter(options)))
+    if not chosen:
+        if step not in stored:
+            console.print(safe(f"steps of this phase: {min(stored)} to {max(stored)}"))
+        return
+    table = _table("trajectory", ">reward", ">turns", "ending", "fate")
+    table.columns[0].min_width = min(_WHOLE_ID, max(len(one.trajectory.trajectory_id) for one in chosen))
+    fate = fates(log, [one.trajectory.trajectory_id for one in chosen], {step}) if options.phase == "train" else {}
+    for one in chosen:
+        table.add_row(*map(safe, _cells(one, weights, fate.get(one.trajectory.trajectory_id))))
+    console.print(table)
+
+
+def _filter(options: ShowOptions) -> str:
+    return "" if options.reward == "any" else f" with reward {options.reward}"
+
+
+def _matching(log: EventLog, step: int, weights: Mapping[str, float] | None, options: ShowOptions) -> Iterator[StoredTrajectory]:
+    for one in log.trajectories(phase=options.phase, step=step):
+        if options.reward in ("any", _sign(_reward(one, weights))):
+            yield one
+
+
+def _sign(reward: float | None) -> str:
+    return "unscored" if reward is None else "positive" if reward > 0 else "negative" if reward < 0 else "zero"
+
+
+def _reward(one: StoredTrajectory, weights: Mapping[str, float] | None) -> float | None:
+    """Total reward; without the weights, the plain sum of the components, None as soon as one is not scored."""
+    if weights is not None:
+        return total_reward(one.trajectory, weights)
+    totals = one.trajectory.reward_totals()
+    return total_reward(one.trajectory, dict.fromkeys(totals, 1.0)) if totals else None
+
+
+def _cells(one: StoredTrajectory, weights: Mapping[str, float] | None, fate: Fate | None) -> list[str]:
+    trajectory = one.trajectory
+    reward = _reward(one, weights)
+    failure = trajectory.failure
+    ending = f"broke off: {failure.cause}" if failure is not None else trajectory.ending or "not ended"
+    return [
+        trajectory.trajectory_id,
+        "unscored" if reward is None else units.number(reward),
+        str(len(trajectory.actions)),
+        ending,
+        "" if fate is None else fate.entry.state + (f": {fate.entry.reason}" if fate.entry.reason else ""),
+    ]
+
+
+def _table(*columns: str) -> Table:
+    """Build a table; `>` in front of a name aligns its column to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in columns:
+        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
+    return table
