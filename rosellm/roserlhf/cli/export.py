@@ -17,7 +17,7 @@ from rosellm.roserlhf.store.reading import EventReader
 FLAGS = {
     "out": Flag("folder to write to [RUN/trajectories]", "DIR"),
     "step": Flag("only records of this step", "N"),
-    "phase": Flag("only records of this phase, such as train or evaluate", "NAME"),
+    "phase": Flag("only records of this phase, such as train", "NAME"),
     "overwrite": Flag("replace an earlier export in that folder"),
     "help": Flag("this list"),
 }
