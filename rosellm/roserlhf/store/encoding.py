@@ -38,7 +38,7 @@ def _msgpack() -> tuple[Any, Any, Any]:
     except ImportError as error:
         raise MissingExtraError("the event log needs msgspec: pip install 'rosellm[train]'") from error
     encoder = msgspec.msgpack.Encoder(enc_hook=_subclass)
-    return encoder, msgspec.msgpack.Decoder(ext_hook=_unescape), msgspec.msgpack.Ext
+    return encoder, msgspec.msgpack.Decoder(ext_hook=unescape), msgspec.msgpack.Ext
 
 
 def _subclass(value: Any) -> Any:
@@ -89,7 +89,7 @@ def _encodable(text: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _unescape(code: int, data: memoryview) -> Any:
+def unescape(code: int, data: memoryview) -> Any:
     if code == _TEXT:
         return bytes(data).decode("utf-8", "surrogatepass")
     if code == _INTEGER:
