@@ -13,7 +13,8 @@ from torch import Tensor
 
 from rosellm.roserlhf.audit.batch.check import Check, Seen, places, rows_where, some
 from rosellm.roserlhf.audit.batch.inputs import Batch
-from rosellm.roserlhf.audit.batch.profile import Array, LogprobColumns
+from rosellm.roserlhf.audit.batch.profile import LogprobColumns
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding
 
 _ROUNDING = 1e-3
@@ -84,6 +85,8 @@ def logprob_filler(batch: Batch, seen: Seen) -> Iterator[Finding]:
     assert old is not None
     assert overlap is not None
     if not overlap.outside.any():  # every trained token has a log-probability below 0
+        return
+    if seen.ratio is not None and (seen.ratio.lowest >= _UNLIKELY).all():  # what is 0 is nearly certain to both
         return
     zero = batch.mask & (old == 0)
     if batch.current_logprobs is not None and seen.ratio is not None:
