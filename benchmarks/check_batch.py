@@ -4,8 +4,8 @@ Run: `python benchmarks/check_batch.py [--repeats N] [--json FILE]`
 
 The batch has a boolean mask, float32 log-probabilities, 64-bit ids and everything that is per row. One is fresh, one was updated:
 its ratios differ from 1, so the checks of temperature and top-p look at tokens. `everything` is the updated one with every argument
-that is per token as well; the target is not stated for it. Wall-clock median of many calls; the processor time of the calling
-thread, which another job on the machine inflates less, stands beside it.
+that is per token as well, and no target is set for it. Wall-clock median of many calls; the processor time of the calling thread,
+which another job on the machine inflates less, stands beside it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def make_batch(*, updated: bool) -> dict[str, Any]:
 
 
 def with_everything(batch: dict[str, Any]) -> dict[str, Any]:
-    """Add whatever is per token: roles, masks, versions, a critic that whitened nothing, and the losses of the tokens."""
+    """Add whatever is per token: roles, masks, versions, a critic with its returns, and the losses of the tokens."""
     generator = torch.Generator().manual_seed(1)
     mask, shape = batch["action_mask"], (ROWS, WIDTH)
     place = torch.arange(WIDTH)

@@ -57,7 +57,8 @@ class Block:
 
 def measure_on_host(batch: Batch) -> Profile[Array]:
     """Take every cheap measurement for which the arguments are there."""
-    tokens = {name: value.numpy() for name, value in vars(batch).items() if isinstance(value, torch.Tensor) and value.ndim == 2}
+    tensors = {name: value for name, value in vars(batch).items() if isinstance(value, torch.Tensor) and value.ndim == 2}
+    tokens = {name: value.cpu().numpy() for name, value in tensors.items()}
     mask = measure_mask(batch)
     with np.errstate(all="ignore"):  # NaN and infinity are for the checks to find
         parts = joined([measure_block(batch, tokens, block) for block in blocks_of(tokens["mask"], mask)])

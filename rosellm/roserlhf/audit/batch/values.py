@@ -102,9 +102,11 @@ def _correlation(a: Array, b: Array) -> float:
     """Correlation of the finite pairs; 0 if one of them does not vary."""
     good = np.isfinite(a) & np.isfinite(b)
     a, b = a[good], b[good]
-    if len(a) < _FEWEST or a.std() < 1e-9 or b.std() < 1e-9:
+    if len(a) < _FEWEST:
         return 0.0
-    return float(np.corrcoef(a, b)[0, 1])
+    a, b = a - a.mean(), b - b.mean()
+    aa, bb = float(a @ a), float(b @ b)
+    return 0.0 if min(aa, bb) < 1e-18 * len(a) else float(a @ b) / (aa * bb) ** 0.5
 
 
 _RECURSION = "advantages per token with rewards per token with gamma with gae_lambda"
