@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from rosellm.roserlhf import group_standardized_advantages, leave_one_out_advantages
 from rosellm.roserlhf.audit import Finding, Report, check_batch
 from rosellm.roserlhf.audit.batch.derivation import batch_wide, relative_to
-from rosellm.roserlhf.audit.batch.normalisation import readings
 from rosellm.roserlhf.audit.batch.device_profile import measure_ids
 from rosellm.roserlhf.audit.batch.host_profile import measure_on_host
+from rosellm.roserlhf.audit.batch.normalisation import readings
 
 
 def check(**arguments: Any) -> Report:
