@@ -43,6 +43,15 @@ def test_R01_a_mask_sliced_in_the_wrong_space_loses_the_first_token() -> None:
     assert [finding.check for finding in wrong.at_least("warning")] == ["mask_shifted"]
 
 
+@pytest.mark.parametrize(("by", "direction"), [(1, "right"), (-1, "left")])
+def test_a_mask_that_was_rolled_round_the_edge_of_full_rows_is_shifted(by: int, direction: str) -> None:
+    sampled = torch.arange(9) > torch.tensor([[3], [5], [4]])  # all three end at the edge
+    old = torch.where(sampled, -0.7, 0.0)
+    assert check(action_mask=sampled, old_logprobs=old).findings == ()
+    finding = found(check(action_mask=sampled.roll(by, 1), old_logprobs=old), "mask_shifted")
+    assert (finding.evidence["direction"], finding.evidence["rows"]) == (direction, [0, 1, 2])
+
+
 def test_R02_padding_with_the_stop_id_is_not_a_dropped_stop_token() -> None:
     # the first reply was cut, the second ended; 2 is both the stop and the padding id
     ids, mask = [[5, 6, 2, 2, 2], [5, 6, 7, 8, 2]], [[True, True, False, False, False], [True] * 5]

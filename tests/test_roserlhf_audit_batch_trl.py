@@ -64,7 +64,7 @@ def trainer(kind: Any, folder: Path, iterations: int) -> Any:
 
 
 @pytest.mark.parametrize("iterations", [1, 2])
-@pytest.mark.parametrize("name", ["AuditedGRPOTrainer", "AuditedRatioTrainer"])
+@pytest.mark.parametrize("name", ["AuditedGRPOTrainer", "AuditedRatioTrainer", "AuditedGroupsTrainer"])
 def test_the_lines_of_the_page_pass_a_healthy_run(name: str, iterations: int, tmp_path: Path) -> None:
     assert trainer(classes_of_the_page()[name], tmp_path, iterations).train().global_step == 4
 
@@ -78,3 +78,13 @@ def test_the_lines_of_the_page_stop_a_run_with_a_fault(tmp_path: Path) -> None:
 
     with pytest.raises(AuditError, match="advantage_nonfinite: the advantage is not finite in 8 of 8 rows"):
         trainer(type("Faulty", (audited,), {"_compute_loss": with_fault}), tmp_path, 1).train()
+
+
+def test_prompts_in_another_order_than_trl_groups_them_stop_the_run(tmp_path: Path) -> None:
+    audited: Any = classes_of_the_page()["AuditedGroupsTrainer"]
+
+    def with_fault(self: Any, inputs: list[dict[str, Any]]) -> Any:
+        return audited._generate_and_score_completions(self, inputs[::2] + inputs[1::2])
+
+    with pytest.raises(AuditError, match="advantage_grouping: the advantages are relative to groups of 4 by position"):
+        trainer(type("Faulty", (audited,), {"_generate_and_score_completions": with_fault}), tmp_path, 1).train()

@@ -65,10 +65,10 @@ def test_one_token_can_be_checked_by_hand(tmp_path: Path, capsys: pytest.Capture
     for line in (
         "position 2, id 3, role assistant, turn 0",
         "policy mask 1, content mask 1, loss mask 1: sampled and trained",
-        "R = 1 x correct 0 = 0",
+        "R = 1 * correct 0 = 0",
         "ratio = exp(current - behaviour) = exp(0.40546",
         "verdict: not binding: above 1.2, A < 0; gradient kept",
-        "dL/dl = - dL/dx x w x A = - 1/8 x 1.5 x (-0.99999998) = 0.1875: pushed down",
+        "dL/dl = - dL/dx * w * A = - 1/8 * 1.5 * (-0.99999998) = 0.1875: pushed down",
         "share = |dL/dl| / sum over the update = 0.1875 / 0.8125 = 0.2308",
         "gradient norm 0.75, scaled by 0.6667, learning rate 0.001, made",
     ):

@@ -180,15 +180,20 @@ def advantage_in_uniform_group(batch: Batch, seen: Seen) -> Iterator[Finding]:
     assert seen.reward is not None
     uniform = uniform_groups(seen) & np.isfinite(seen.reward) & np.isfinite(advantages)
     wrong = uniform & (np.abs(advantages) > _TINY)
-    if not wrong.any() or _without_groups(seen, advantages):
+    if not wrong.any() or _without_groups(seen, advantages) or _whitened_after(who.group, who.reward, advantages[who.rows]):
         return
+    foreign = _of_other_rewards(who.group, who.reward, advantages[who.rows])
     yield Finding(
         "advantage_in_uniform_group",
-        "error",
+        "info" if foreign else "error",
         f"an advantage in {some(int(wrong.sum()), batch.rows, 'row')} whose group has no difference in reward",
         {"rows": rows_where(wrong)[:8], "rewards": seen.reward[wrong][:8], "advantages": advantages[wrong][:8]},
-        "a rounding residue was divided by a standard deviation that is a residue too, or a group of one kept its raw reward",
-        "set the advantage of a group to 0 where max == min; never decide it by a small standard deviation",
+        "the advantages were made from other rewards (a penalty or weights came in between) or over other groups than these"
+        if foreign
+        else "a rounding residue was divided by a standard deviation that is a residue too, or a group of one kept its raw reward",
+        "pass the rewards that entered the estimator"
+        if foreign
+        else "set the advantage of a group to 0 where max == min; never decide it by a small standard deviation",
     )
 
 
@@ -199,6 +204,26 @@ def _without_groups(seen: Seen, advantages: Array) -> bool:
     if len(np.unique(seen.group)) == len(seen.group):
         return True  # groups_singleton and advantage_derivation say what is wrong
     return batch_wide(rewards, advantages) is not None
+
+
+def _whitened_after(group: Array, reward: Array, advantage: Array) -> bool:
+    """Whether a constant was taken off all advantages after they were centred in their groups: whitened over the batch."""
+    known = np.isfinite(reward) & np.isfinite(advantage)
+    group, reward, advantage = np.unique(group[known], return_inverse=True)[1], reward[known], advantage[known]
+    lowest, highest = np.full(len(group), np.inf), np.full(len(group), -np.inf)
+    np.minimum.at(lowest, group, reward)
+    np.maximum.at(highest, group, reward)
+    constant = advantage[(highest == lowest)[group]]
+    if not len(constant) or np.ptp(constant) > _TINY:
+        return False
+    return relative_to(group, reward, advantage - constant[0]) is not None
+
+
+def _of_other_rewards(group: Array, reward: Array, advantage: Array) -> bool:
+    """Whether the groups that do differ in reward contradict it, too: then equal rewards here say nothing."""
+    known = np.isfinite(reward) & np.isfinite(advantage)
+    differ = any(np.ptp(reward[known & (group == one)]) > _TINY for one in np.unique(group[known]))
+    return differ and relative_to(group, reward, advantage) is None
 
 
 def padding_in_statistics(batch: Batch, seen: Seen) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ numpy arrays and lists are taken for tensors. What is not given stays None, and 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -247,7 +248,10 @@ class Reader:
         rows = checks.items(value, "sampled_ids")
         if len(rows) != self.rows:
             raise checks.fail(ShapeError, "sampled_ids", f"have one sequence per row ({self.rows})", len(rows))
-        return tuple(tuple(int(token) for token in row) for row in rows)
+        try:
+            return tuple(tuple(operator.index(token) for token in row) for row in rows)
+        except TypeError as error:
+            raise checks.fail(DtypeError, "sampled_ids", "hold one sequence of integers per row", f"{rows[:1]!r:.80}") from error
 
     def _row(self, tensor: Tensor, argument: str) -> Tensor:
         if tuple(tensor.shape) not in ((self.rows,), (self.rows, 1)):

@@ -123,8 +123,8 @@ def _sources(batch: Batch, seen: Seen) -> Iterator[tuple[str, Tensor, OverlapCol
 
 
 def _moved(mask: Tensor, wanted: Tensor, by: int) -> OverlapColumns[Array]:
-    """The overlap, had the mask stood one position further left (-1) or right (1); what falls off the row stays counted."""
-    here = count(mask[:, 1:] & wanted[:, :-1]) if by < 0 else count(mask[:, :-1] & wanted[:, 1:])
+    """The overlap, had the mask stood one position further left (-1) or right (1), rolled round the edge."""
+    here = count(mask.roll(by, 1) & wanted)
     return OverlapColumns((count(mask) - here).cpu().numpy(), (count(wanted) - here).cpu().numpy())
 
 

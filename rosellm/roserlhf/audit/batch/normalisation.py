@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -63,7 +64,7 @@ def _declared(batch: Batch, seen: Seen, numbers: dict[str, float]) -> tuple[str,
         unit = batch.aggregation or "token"
         values = numbers if unit in ("token", "sequence_sum") else None
         total = numbers["sum"] if values is not None else numbers[_DECLARED[unit]] * _units(seen, unit)
-        return f"{_DECLARED[unit]} over the given denominator", total / float(batch.denominator)
+        return f"{_DECLARED[unit]} over the given denominator", total / float(batch.denominator) if batch.denominator else math.nan
     if batch.aggregation is None or _DECLARED[batch.aggregation] not in numbers:
         return None
     return _DECLARED[batch.aggregation], numbers[_DECLARED[batch.aggregation]]

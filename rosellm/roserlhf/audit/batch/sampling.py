@@ -1,7 +1,9 @@
 r"""Checks of how the two log-probabilities of a token hang together: a forgotten temperature, a forgotten top-p, other tokens.
 
 Let `z = log(p / (1 - p))`. Dividing the logits by T divides `z` by T exactly where two tokens share the mass, and nearly elsewhere:
-`z_old - z_current` is then a straight line in `z_current` with slope 1/T - 1, which neither rounding nor an update produces.
+`z_old - z_current` is then a straight line in `z_current` with slope 1/T - 1, which rounding does not produce.
+An update can: it makes the policy sharper, and the older side looks as if it had been sampled hotter. So that direction is no more
+than information on data that may be older than the weights.
 Dropping the tail (top-p, top-k) divides every kept probability by the kept mass, so the log-ratio lies in [log p, 0] and
 `E[exp(current - old)]` is the kept mass instead of 1.
 Tokens that were encoded anew show as a few huge log-ratios in a batch that is otherwise at rest.
@@ -9,6 +11,7 @@ Tokens that were encoded anew show as a few huge log-ratios in a batch that is o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -27,7 +30,9 @@ _TOO_FEW = f"needs {_FEWEST} trained tokens"
 _AT_REST = 0.01
 """Root mean square of the log-ratio below which there is nothing to explain."""
 _FIT, _SLOPE = 0.5, 0.08
-"""Share of the variance that the straight line must explain, and how far its slope must lie from 0."""
+"""Share of the variance that the straight line must explain, and how far its slope must lie from 1."""
+_AS_DECLARED = 0.15
+"""Distance of log T from the declared one within which the estimate confirms it."""
 _OUTLIER, _QUIET, _OPEN = 1.0, 0.03, -0.05
 """A huge log-ratio; what the median of the others stays below; tokens whose log-probability leaves room for a change."""
 
@@ -79,15 +84,27 @@ def sampling_mismatch(batch: Batch, seen: Seen) -> Iterator[Finding]:
 
 def _temperature(batch: Batch, seen: Seen, slope: float, fit: float, tokens: int) -> Finding:
     declared = "" if batch.temperature is None else f"; the declared temperature is {batch.temperature:g}"
+    severity = _temperature_severity(batch, seen, slope)
     return Finding(
         "temperature_mismatch",
-        _severity(batch, seen),
+        severity,
         f"the log-ratio is a function of the log-probability, as if only old_logprobs had T ≈ {1 / slope:.2f}, or "
         f"only current_logprobs T ≈ {slope:.2f}{declared}",
         {"T of old_logprobs": 1 / slope, "T of current_logprobs": slope, "variance explained": fit, "tokens": tokens},
-        "one side divided the logits by the sampling temperature and the other did not",
-        "divide the logits by the same temperature before log_softmax on both sides: the behaviour distribution is the sampled one",
+        "one side divided the logits by the sampling temperature and the other did not"
+        + (", or updates since then made the policy sharper" if severity == "info" else ""),
+        "divide the logits by the same temperature before log_softmax on both sides: the behaviour distribution is the sampled one"
+        + ("; to be sure, look before the first update and pass lag=0, before_update=True" if severity == "info" else ""),
     )
+
+
+def _temperature_severity(batch: Batch, seen: Seen, slope: float) -> Severity:
+    """Fresh data: error. Else information where current is the sharper side, unless T was declared: training sharpens, too."""
+    if _severity(batch, seen) == "error":
+        return "error"
+    declared = abs(math.log(batch.temperature or 1.0))
+    confirmed = declared > 0 and abs(abs(math.log(slope)) - declared) < _AS_DECLARED
+    return "warning" if slope > 1 or confirmed else "info"
 
 
 def _line(pairs: Pairs) -> tuple[float, float, int] | None:

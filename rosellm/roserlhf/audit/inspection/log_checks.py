@@ -16,7 +16,8 @@ from rosellm.roserlhf.store.encoding import unpack_record
 from rosellm.roserlhf.store.updates import Update
 from rosellm.roserlhf.trainer.account import row_hash
 from rosellm.roserlhf.trainer.folder import LOG
-from rosellm.roserlhf.trainer.session import PROCESS, json_line
+from rosellm.roserlhf.trainer.provenance import PROCESS
+from rosellm.roserlhf.trainer.session import json_line
 
 EVENT_LOG, RECORDS, POLICIES, LEDGER, TOKENS, METRIC_ROWS = "event log", "records", "policy table", "ledger", "tokens", "metrics"
 UPDATES = "updates"
