@@ -36,6 +36,7 @@ from rosellm.roserlhf.trainer.checkpoint import (
     prune,
     save_checkpoint,
 )
+from rosellm.roserlhf.trainer.disk import write_whole, writing
 from rosellm.roserlhf.trainer.folder import (
     CHECKPOINTS,
     LOG,
@@ -46,7 +47,6 @@ from rosellm.roserlhf.trainer.folder import (
     difference,
     equip,
     make_folder,
-    write_whole,
 )
 from rosellm.roserlhf.trainer.learning import new_stepper, training_stepper
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
@@ -119,7 +119,7 @@ def train(
         try:
             return _Loop(session, recipe, should_stop or (lambda: False)).run()
         except Exception as error:
-            with contextlib.suppress(OSError):  # a full disk is what stopped it, perhaps
+            with contextlib.suppress(RunFolderError):  # a full disk is what stopped it, perhaps
                 session.tell(Progress(phase="failed", step=0, steps=config.steps, message=f"stopped: {error}"))
             raise
         finally:
@@ -280,10 +280,12 @@ class _Loop:
 
     def _finish(self) -> Run:
         session, folder = self._session, self._session.folder
-        export_model(session.model, folder / "model")
-        session.world.tokenizer.save_pretrained(folder / "model")
+        with writing(folder / "model"):
+            export_model(session.model, folder / "model")
+            session.world.tokenizer.save_pretrained(folder / "model")
         summary = summarize(session)
         write_whole(folder / SUMMARY, json.dumps(summary, indent=2, allow_nan=False) + "\n")
-        write_report(folder)
+        with writing(folder / REPORT):
+            write_report(folder)
         self._tell("done", self._config.steps)
         return Run(folder, "finished", summary)
