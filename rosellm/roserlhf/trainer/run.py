@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rosellm.roserlhf.batching.tensors import Batch
+from rosellm.roserlhf.checks import fail
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.errors import CheckpointError, RoseError, RunFolderError
@@ -170,11 +171,23 @@ class _Loop:
         different = difference(self._config.model_dump(), found.state["config"])
         if different:
             raise RunFolderError(f"{RUN} must be as the run was started, got {different} checkpoint {found.step} says")
+        self._require_measured(found.step)
         load_weights(session.model, found.model)
         session.seconds.update(found.state["seconds"])
         session.log.supersede(found.step + 1)
         prune(self._checkpoints, self._config.keep_checkpoints, newest=found.step)
         self._tell("resume", found.step, message=f"resumed from checkpoint {found.step}")
+
+    def _require_measured(self, step: int) -> None:
+        """Require what cannot be measured again, because the weights that it was measured with are gone."""
+        log = self._session.log
+        made = {("train", m.step) for m in log.metrics("train")} | {(m.values["mode"], m.step) for m in log.metrics("evaluate")}
+        wanted = [("train", k + 1) for k in range(step)] + ([("sampled", 0), ("greedy", 0)] if step else [])
+        missing = [f"{what} of step {k}" for what, k in wanted if (what, k) not in made]
+        if missing:
+            got = f"no metrics of: {', '.join(missing[:3])}"
+            fix = "restore it from a copy; what is left can be read, and its steps replayed"
+            raise fail(RunFolderError, LOG, f"hold what was measured up to checkpoint {step} to be resumed", got, fix=fix)
 
     def _policies(self) -> dict[str, str | None]:
         """Weight hashes by version."""
