@@ -298,7 +298,6 @@ class _Loop:
             session.world.tokenizer.save_pretrained(folder / "model")
         summary = summarize(session)
         write_whole(folder / SUMMARY, json.dumps(summary, indent=2, allow_nan=False) + "\n")
-        with writing(folder / REPORT):
-            write_report(folder)
+        write_report(folder)
         self._tell("done", self._config.steps)
         return Run(folder, "finished", summary)
