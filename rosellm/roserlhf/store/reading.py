@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import os
 from array import array
@@ -203,6 +204,25 @@ class EventReader:
             written = unpack(content)
             rows = [UpdatedRow(record, array("f", data)) for record, data in written.pop("rows")]
             yield Update(at, number, rows=rows, **written)
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See the log as it is now in all reads inside the block, whatever is appended meanwhile.
+
+        Raises:
+            StoreError: the log cannot be read, or is inside a transaction.
+        """
+        with self._database.snapshot():
+            yield
+
+    def stored(self, table: Table, *, step: int | None = None) -> Iterator[tuple[bool, Sequence[Any]]]:
+        """Read a table's rows as they are stored, superseded ones too: `(superseded, values of its columns)`, to be copied.
+
+        Raises:
+            StoreError: a row is damaged, or the log cannot be read.
+        """
+        for row in self._pages(table, {"step": step}, include_superseded=True, size=1 if table is UPDATES else _SUMMARIES):
+            yield bool(row[1]), self._intact(table, row)
 
     def sampled_tokens(self, *, phase: str | None = None) -> dict[int, int]:
         """Count the sampled tokens of the live records by step: the other side of `Ledger.balance(recorded=...)`.
