@@ -50,11 +50,11 @@ def write_whole(path: Path, text: str) -> None:
             raise
 
 
-def append_line(path: Path, line: str) -> None:
-    """Add a line to a file.
+def append_lines(path: Path, text: str) -> None:
+    """Add lines to a file.
 
     Raises:
-        RunFolderError: it cannot be written; a part of the line may be.
+        RunFolderError: it cannot be written; a part of them may be.
     """
     with writing(path), path.open("a", encoding="utf-8") as lines:
-        lines.write(line)
+        lines.write(text)

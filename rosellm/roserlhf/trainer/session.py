@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.engine.protocol import PolicyHandle
 from rosellm.roserlhf.models.causal import weights, weights_hash
+from rosellm.roserlhf.report.markup import visible
 from rosellm.roserlhf.rollout.collect import Planned
 from rosellm.roserlhf.store.events import EventLog
-from rosellm.roserlhf.trainer.disk import append_line, write_whole
+from rosellm.roserlhf.trainer.disk import append_lines, write_whole
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
 from rosellm.roserlhf.trainer.threads import LoopThread
 from rosellm.roserlhf.trainer.world import World
@@ -84,7 +85,7 @@ class Session:
     def record_metrics(self, phase: str, step: int, values: Mapping[str, Any]) -> None:
         """Append one row of metrics to the log and to `metrics.jsonl`."""
         self.log.append_metrics(phase, step, values)
-        append_line(self.folder / "metrics.jsonl", json_line(phase, step, values))
+        append_lines(self.folder / "metrics.jsonl", json_line(phase, step, values))
 
     def rewrite_metrics(self) -> None:
         """Make `metrics.jsonl` again from the log, without what was superseded."""
@@ -94,7 +95,9 @@ class Session:
     def tell(self, progress: Progress) -> None:
         """Report progress; sentences go to `log.txt` too."""
         if progress.message:
-            append_line(self.folder / "log.txt", f"{time.strftime('%Y-%m-%d %H:%M:%S')} {progress.message}\n")
+            now = time.strftime("%Y-%m-%d %H:%M:%S")
+            said = "".join(f"{now} {visible(line)}\n" for line in progress.message.split("\n"))  # it may quote a model
+            append_lines(self.folder / "log.txt", said)
         self.on_progress(progress)
 
     def close(self) -> None:
