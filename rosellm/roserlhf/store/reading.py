@@ -262,6 +262,9 @@ class EventReader:
             if record is None:
                 yield f"row {number} of trajectories has lost its record"
                 continue
+            if not isinstance(record, bytes):
+                yield f"row {number} of records holds no record: {type(record).__name__} in place of bytes"
+                continue
             try:
                 trajectory = unpack_record(Packed.from_bytes(record))
             except StoreError as error:
@@ -279,7 +282,7 @@ class EventReader:
             summary = self._summary(columns)
             if record is None:
                 raise self._damaged("trajectories", row[0], "has lost its record")
-            if sha256(record).digest() != summary.digest:
+            if not isinstance(record, bytes) or sha256(record).digest() != summary.digest:
                 raise self._damaged("records", row[0], "does not match its hash")
             yield PackedTrajectory(summary, Packed.from_bytes(record))
 
