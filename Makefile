@@ -7,12 +7,12 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # options for the program behind a target: make train ARGS="--seed 1", make test-slow ARGS="-k shop"
 ARGS ?=
 
-.PHONY: help install train test test-slow lint docs bench check-cuda
+.PHONY: help install train test test-slow lint docs bench bench-store check-cuda
 help:
 	@echo "make train       train an agent on shop and write its report (ARGS=... are options of 'roserlhf train')"
 	@echo "make test        everything that must hold before a change lands"
 	@echo "make test-slow   learning runs of minutes"
-	@echo "make lint docs bench check-cuda install"
+	@echo "make lint docs bench bench-store check-cuda install"
 
 install: $(INSTALLED)
 
@@ -42,6 +42,9 @@ test-slow: install
 
 bench: install
 	$(BIN)/python benchmarks/main_job.py $(ARGS)
+
+bench-store: install
+	$(BIN)/python benchmarks/store.py $(ARGS)
 
 check-cuda: install
 	$(BIN)/python benchmarks/check_cuda.py $(ARGS)

@@ -1,6 +1,7 @@
-"""The store, measured: appending and scanning against JSONL, and what recording costs the main job.
+"""The store, measured: appending and scanning against JSONL, exporting against pyarrow, and what recording costs the main job.
 
-Run: `python benchmarks/store.py [--records 1280] [--repeats 11] [--steps 10] [--skip-recording] [--folder DIR] [--json FILE]`
+Run: `python benchmarks/store.py [--records 1280] [--repeats 11] [--steps 10] [--skip-recording] [--skip-export] [--folder DIR]
+[--json FILE]`
 
 JSONL is written the fastest way there is: `orjson` encodes the record objects as they are, a batch of 64 lines is one write and
 one fsync. The event log writes a batch of 64 records in one transaction and waits for the disk as well (`EventLog.flush`). Both
@@ -11,7 +12,8 @@ is closed.
 Scanning reads of every record of one policy version what credit needs: step, group, reward components, whether it is scored,
 ending, sampled tokens. All records are of that version.
 
-Recording is the time inside the methods of `EventLog` over the wall time of the whole run, for a shortened main job.
+Recording is the time inside the methods of `EventLog` over the wall time of the whole run, for a shortened main job. What is
+measured of the export, of 10,000 records, and of the scan of 100,000 says `store_export.py`, which can be run alone.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ TARGETS = {
     "bytes_share": (0.4, "lower"),
     "scan_speedup": (20.0, "higher"),
     "recording_share": (0.03, "lower"),
+    "export_ratio": (1.6, "lower"),
+    "scan_peak_mb": (600.0, "lower"),
 }
 BATCH, VOCABULARY, TURNS = 64, 50_000, 10
 LINES, LOG = "records.jsonl", "events.db"
@@ -295,12 +299,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=11, help="rounds of scanning, of which the median is taken")
     parser.add_argument("--steps", type=int, default=10, help="training steps of the shortened main job")
     parser.add_argument("--skip-recording", action="store_true", help="leave the main job out")
+    parser.add_argument("--skip-export", action="store_true", help="leave the export and the scan of a Parquet file out")
     parser.add_argument("--folder", type=Path, help="write here, to measure another disk; must exist")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to this file")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         found = measure_appending(options.records, Path(scratch))
         found |= measure_scanning(options.repeats, Path(scratch))
+        if not options.skip_export:
+            from store_export import measure_export, measure_scan  # which takes its records from here
+
+            found |= measure_export(10_000, 5, Path(scratch)) | measure_scan(100_000, Path(scratch))
         if not options.skip_recording:
             found |= measure_recording(options.steps, Path(scratch))
     rows = judged(found)

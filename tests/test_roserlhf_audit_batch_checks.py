@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from rosellm.roserlhf import group_standardized_advantages, leave_one_out_advantages
 from rosellm.roserlhf.audit import Finding, Report, check_batch
 from rosellm.roserlhf.audit.batch.derivation import batch_wide, relative_to
+from rosellm.roserlhf.audit.batch.device_profile import measure_ids
+from rosellm.roserlhf.audit.batch.host_profile import measure_on_host
 from rosellm.roserlhf.audit.batch.normalisation import readings
-from rosellm.roserlhf.audit.batch.profile import measure_ids
 
 
 def check(**arguments: Any) -> Report:
@@ -188,7 +189,8 @@ def test_readings_against_loops() -> None:
     losses = torch.randn(4, 6, generator=generator)
     from rosellm.roserlhf.audit.batch.inputs import Batch
 
-    numbers = readings(Batch(mask=mask, token_loss=losses))
+    batch = Batch(mask=mask, token_loss=losses)
+    numbers = readings(batch, measure_on_host(batch))
     rows = [[float(x) for x, m in zip(row, flags, strict=True) if m] for row, flags in zip(losses, mask, strict=True)]
     live = [row for row in rows if row]
     assert numbers["mean over tokens"] == pytest.approx(sum(map(sum, live)) / sum(map(len, live)))

@@ -433,6 +433,20 @@ def test_leftovers_and_an_unfinished_run_are_no_failure(run: Path) -> None:
     assert "checkpoints/.4.tmp" in outcomes["leftovers"].evidence
 
 
+def test_metrics_that_a_dying_process_left_ahead_or_behind_are_no_failure_of_an_unfinished_run(run: Path) -> None:
+    path = run / "metrics.jsonl"
+    written = path.read_text()
+    last = written.splitlines(keepends=True)[-1]
+    ways = (written + last, written + last[:-9], written[:-9], written.removesuffix(last))
+    for verdict in ("failed", "info"):
+        for text in ways:
+            path.write_text(text)
+            assert inspected(run)["metrics"].verdict == verdict
+        (run / "summary.json").unlink(missing_ok=True)
+    path.write_text(written.removesuffix(last) + last.replace("phase", "phrase"))
+    assert inspected(run)["metrics"].verdict == "failed"
+
+
 def test_no_run_folder_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RunFolderError, match="run must be a folder with"):
         list(inspect_run(tmp_path))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import types
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -278,6 +279,7 @@ def test_a_folder_without_a_run_cannot_be_resumed(capsys: pytest.CaptureFixture[
     [
         (errors.RunFolderError("out must be a new folder, got runs/x"), 1, "out must be a new folder, got runs/x"),
         (errors.ConfigError("environment must be importable, got a:b"), 2, "environment must be importable, got a:b"),
+        (errors.GroupError("none scored: \x1b]0;x\x07\u202e\nTraceback"), 1, "none scored: ⟨U+001B⟩]0;x⟨U+0007⟩⟨U+202E⟩↵Traceback"),
         (PermissionError(13, "Permission denied", "runs"), 1, "[Errno 13] Permission denied: 'runs'"),
         (
             ModuleNotFoundError("No module named 'transformers'", name="transformers"),
@@ -294,6 +296,36 @@ def test_errors_of_a_run_are_one_line(
 
     install(monkeypatch, train)
     assert failure(capsys, "train", code=code) == line
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_one_line_without_its_place_in_the_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(recipe: Recipe, **options: Any) -> FakeRun:
+        warnings.warn("events.db-wal\x1b[2J ends in the middle of a write", RuntimeWarning, stacklevel=1)
+        return FakeRun("finished", options["out"], SUMMARY)
+
+    install(monkeypatch, train)
+    before = warnings.showwarning
+    assert main(["train"]) == 0
+    assert capsys.readouterr().err == "roserlhf: warning: events.db-wal⟨U+001B⟩[2J ends in the middle of a write\n"
+    assert warnings.showwarning is before
+
+
+def test_names_and_messages_are_neither_markup_nor_control_sequences(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(recipe: Recipe, **options: Any) -> FakeRun:
+        options["on_progress"](Progress(phase="train", step=1, steps=2, message="[/red]skipped\x1b[2J\nand :smile:"))
+        return FakeRun("finished", options["out"], SUMMARY)
+
+    install(monkeypatch, train)
+    assert main(["train", "--out", "[red]runs/[/x]"]) == 0
+    out = capsys.readouterr().out
+    assert "everything goes to [red]runs/[/x];" in out
+    assert "[/red]skipped⟨U+001B⟩[2J\nand :smile:\n" in out
+    assert out.endswith("report: [red]runs/[/x]/report.html\n")
 
 
 def test_debug_shows_the_traceback_and_a_fault_of_the_program_is_never_hidden(

@@ -344,10 +344,10 @@ def test_an_old_report_stays_whole_until_the_new_one_is(tmp_path: Path, monkeypa
     before = write_report(folder).read_bytes()
 
     def refuse(_: Path, __: Path) -> Path:
-        raise OSError("disk full")
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(RunFolderError, match=r"report\.html cannot be written: No space left"):
         write_report(folder)
     assert (folder / "report.html").read_bytes() == before
     assert sorted(path.name for path in folder.iterdir()) == ["metrics.jsonl", "report.html", "run.toml", "summary.json"]

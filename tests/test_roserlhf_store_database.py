@@ -182,6 +182,19 @@ def test_a_damaged_record_is_named_and_the_others_are_read(path: Path) -> None:
         assert log.trajectory("c").trajectory == episode("c")
 
 
+@pytest.mark.parametrize("value", ["text", 5, 0.5])
+def test_a_record_that_turned_into_another_kind_of_value_is_damaged(path: Path, value: object) -> None:
+    with EventLog.create(path) as log:
+        log.append_trajectory(episode("a"), step=0, phase="train")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE records SET record = ?", (value,))
+        connection.commit()
+    with EventLog.read(path) as log:
+        with pytest.raises(StoreError, match="is damaged: row 1 of records does not match its hash"):
+            log.trajectory("a")
+        assert list(log.problems()) == [f"row 1 of records holds no record: {type(value).__name__} in place of bytes"]
+
+
 def test_every_problem_of_a_log_is_named(path: Path) -> None:
     with EventLog.create(path) as log:
         for name in "abcdef":

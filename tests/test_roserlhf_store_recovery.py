@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
+import signal
 import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator
@@ -251,6 +253,38 @@ def test_a_log_that_is_written_is_not_recovered(healthy: tuple[Path, Rows], tmp_
         recover(path)
     with pytest.raises(StoreError, match="must be an event log, got no such file"):
         recover(tmp_path / "nothing.db")
+
+
+@pytest.mark.parametrize("call", range(1, 12))
+def test_a_recovery_that_is_killed_can_be_made_again(call: int, healthy: tuple[Path, Rows], tmp_path: Path) -> None:
+    path = copied(healthy[0], tmp_path / "run")
+    process = os.fork()
+    if not process:
+        left = [call]
+
+        def dying(plain: Any) -> Any:
+            def step(*arguments: Any, **options: Any) -> Any:
+                result = plain(*arguments, **options)
+                left[0] -= 1
+                if not left[0]:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return result
+
+            return step
+
+        os.link, os.replace, Path.unlink = dying(os.link), dying(os.replace), dying(Path.unlink)  # type: ignore[method-assign]
+        try:
+            recover(path)
+        finally:
+            os._exit(0)
+    killed = os.WIFSIGNALED(os.waitpid(process, 0)[1])
+    with contextlib.suppress(StoreError), EventLog.read(path) as log:  # leaves an empty write-ahead log
+        list(log.policies())
+    saved = recover(path)
+    assert (killed, saved.is_whole) == (True, True)
+    with EventLog.read(path) as log:
+        assert read_all(log) == healthy[1]
+    assert not list(path.parent.glob("*.recovering*"))
 
 
 def test_the_error_of_a_damaged_log_says_how_to_save_it(healthy: tuple[Path, Rows], tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from rosellm.roserlhf import recipes
 from rosellm.roserlhf.config import load_toml
 from rosellm.roserlhf.errors import RunFolderError
 from rosellm.roserlhf.store.events import EventLog
-from rosellm.roserlhf.trainer.folder import make_folder, write_whole
+from rosellm.roserlhf.trainer.disk import write_whole
+from rosellm.roserlhf.trainer.folder import make_folder
 from rosellm.roserlhf.trainer.run import train
 from rosellm.roserlhf.trainer.world import World
 

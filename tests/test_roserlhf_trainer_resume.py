@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 from loop_deaths import DEATHS, MORE_DEATHS
+from loop_tampering import rewrite
 from loop_worlds import Lookup, lines, outcome, tiny
 
 from rosellm.roserlhf import recipes
 from rosellm.roserlhf.engine.llama import LlamaStep
 from rosellm.roserlhf.errors import CheckpointError, RunFolderError, StoreError
 from rosellm.roserlhf.store.events import EventLog
+from rosellm.roserlhf.store.rows import Metrics
 from rosellm.roserlhf.trainer import run as run_module
 from rosellm.roserlhf.trainer.checkpoint import checkpoint_steps
 from rosellm.roserlhf.trainer.progress import Progress
@@ -219,6 +221,16 @@ def test_a_lost_event_log_is_an_error_once_there_are_checkpoints(tmp_path: Path)
         path.unlink()
     with pytest.raises(CheckpointError, match=r"must hold its event log to be resumed, got no events\.db"):
         train(tiny(), out=tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(("phase", "step", "missing"), [("train", 1, "train of step 1"), ("evaluate", 0, "sampled of step 0")])
+def test_what_cannot_be_measured_again_must_be_there(tmp_path: Path, phase: str, step: int, missing: str) -> None:
+    train(tiny(), out=tmp_path / "run", should_stop=stop_at(13))
+    rewrite(tmp_path / "run", lambda item: None if isinstance(item, Metrics) and (item.phase, item.step) == (phase, step) else item)
+    before = (tmp_path / "run" / "events.db").read_bytes()
+    with pytest.raises(RunFolderError, match=f"measured up to checkpoint 2 to be resumed, got no metrics of: {missing}"):
+        train(tiny(), out=tmp_path / "run", resume=True)
+    assert (tmp_path / "run" / "events.db").read_bytes() == before
 
 
 def test_a_run_that_is_still_written_is_refused(tmp_path: Path) -> None:

@@ -378,12 +378,15 @@ def test_R58_an_environment_that_scores_nobody_stops_the_run(tmp_path: Path) -> 
         """Its verifier always raises."""
 
         def score(self) -> Mapping[str, float | None]:
-            raise KeyError("grader")
+            raise RuntimeError("grader\x1b[2J")
 
     with pytest.raises(
-        GroupError, match=r"step 1: rewards must be known for some episode .*none of 12, most often: score raised KeyError"
+        GroupError, match=r"step 1: rewards must be known for some episode .*none of 12, most often: score raised RuntimeError"
     ):
         train(tiny(warm_start={"max_steps": 0}), environment=Broken, out=tmp_path / "run")
+    *_, last = (tmp_path / "run" / "log.txt").read_text().splitlines()
+    assert "stopped: step 1: rewards must be known" in last
+    assert last.isprintable()
 
 
 # ---- what is refused before anything is made

@@ -88,7 +88,10 @@ class MissingExtraError(RoseError, ImportError):
     """An optional dependency is not installed; the message is the command that installs it."""
 
 
-_EXTRA_OF = dict.fromkeys(["pydantic", "rich", "msgspec", "transformers", "tokenizers", "safetensors"], "train")
+_EXTRA_OF = {
+    **dict.fromkeys(["pydantic", "rich", "msgspec", "transformers", "tokenizers", "safetensors"], "train"),
+    "pyarrow": "store",
+}
 
 
 def missing_extra(error: ModuleNotFoundError) -> ImportError:

@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 
 from rosellm.roserlhf import __version__
@@ -28,6 +29,8 @@ commands:
   explain  why the tokens of a trajectory moved, or one of them, in numbers
   replay   compute a training step again from its records and say what differs
   doctor   check a run folder, a model or a batch; say what is wrong and why
+  export   write a run's records and ledger as Parquet or JSON lines
+  import   make an event log from an export
 
   roserlhf COMMAND --help lists the options of a command
 
@@ -47,6 +50,8 @@ COMMANDS = {
     "explain": "explain",
     "replay": "replay",
     "doctor": "doctor",
+    "export": "export",
+    "import": "import_",
 }
 """Every command and the module of this package that runs it."""
 
@@ -60,7 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        return _dispatch(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn  # type: ignore[assignment]
+            return _dispatch(arguments)
     except KeyboardInterrupt:
         return 130
     except (RoseError, OSError, ModuleNotFoundError) as error:
@@ -69,8 +76,23 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         elif not isinstance(shown, (RoseError, OSError)):
             raise  # a module that no extra provides: a fault of the installation or of this program, not of the call
-        print(f"roserlhf: error: {shown}", file=sys.stderr)
+        print(f"roserlhf: error: {_one_line(shown)}", file=sys.stderr)
         return 2 if isinstance(shown, (ConfigError, MissingExtraError)) else 1
+
+
+def _warn(message: Warning | str, *_: object) -> None:
+    """Print a warning as errors are printed, without the place in this program that gave it."""
+    print(f"roserlhf: warning: {_one_line(message)}", file=sys.stderr)
+
+
+def _one_line(said: object) -> str:
+    """Make a line that a terminal only prints: it may quote ids, paths and text of a model."""
+    text = str(said)
+    if text.isprintable():
+        return text
+    from rosellm.roserlhf.report.markup import visible  # loads what most calls do without
+
+    return visible(text)
 
 
 def prepare_process() -> None:

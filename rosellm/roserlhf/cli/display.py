@@ -12,6 +12,7 @@ from rich.progress import Progress as LiveLine
 from rich.table import Table
 from rich.text import Text
 
+from rosellm.roserlhf.cli.safe_text import safe
 from rosellm.roserlhf.report.interval import wilson_interval
 from rosellm.roserlhf.trainer.progress import Progress
 
@@ -50,7 +51,7 @@ class Display:
         if progress.phase in ("failed", "done"):  # what follows says it: the error, or the table
             return
         if progress.message:
-            self.console.print(Text(progress.message))
+            self.console.print(*map(safe, progress.message.split("\n")), sep="\n")
         changed = progress.phase != self._phase
         self._phase = progress.phase
         self._known = {} if changed else self._known

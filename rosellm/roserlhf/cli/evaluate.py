@@ -35,7 +35,7 @@ def run(argv: Sequence[str]) -> int:
 
     from rosellm.roserlhf.trainer.evaluate import evaluate_run  # loads torch
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     console.print(f"{folder}: {options.tasks} held-out tasks, {options.samples} sampled episodes and a greedy one each")
     result = evaluate_run(folder, **options.model_dump())
     for reason in result["skipped"]:

@@ -47,7 +47,7 @@ def run(argv: Sequence[str]) -> int:
 
     from rosellm.roserlhf.audit.rerun.replay import replay  # loads torch
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     with Display(console) as display:
         try:
             found = replay(folder, step=options.step, on_progress=display)

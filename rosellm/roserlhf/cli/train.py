@@ -86,7 +86,7 @@ def free_folder(config: TrainConfig, under: Path = Path("runs")) -> Path:
 
 
 def _train(config: TrainConfig, out: Path, *, resume: bool) -> int:
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     if resume and (out / "summary.json").is_file():
         if not (out / "report.html").is_file():
             write_report(out)

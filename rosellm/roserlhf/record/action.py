@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
+from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 from rosellm.roserlhf.checks import fail
@@ -63,12 +64,14 @@ class PolicyAction:
     """References to images, kept opaque."""
     timing: Mapping[str, float] = plain.EMPTY
     """Seconds (or integer nanoseconds) by name; not part of the content hash."""
+    _packed: array[int] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         turn = plain.natural(self.turn, "turn")
         ids = plain.token_ids(self.token_ids, "token_ids")
         _set(self, "turn", turn)
         _set(self, "token_ids", ids)
+        _set(self, "_packed", plain.packed(ids))
         _set(self, "old_logprobs", _logprobs(self.old_logprobs, len(ids), turn))
         if not ids:
             raise fail(RecordError, "token_ids", "hold at least one sampled token", f"none at turn {turn}")
@@ -78,6 +81,11 @@ class PolicyAction:
             _set(self, "parsed_action", plain.json_value(self.parsed_action, "parsed_action"))
         _set(self, "version_spans", self._tiled() if self.version_spans else (VersionSpan(0, len(ids), self.policy_version),))
         self._check_optional_fields(len(ids))
+
+    @property
+    def packed_ids(self) -> array[int] | None:
+        """The ids as machine integers, as narrow as they can be (`plain.packed`); None if one is ≥ 2**63."""
+        return self._packed
 
     def _tiled(self) -> tuple[VersionSpan, ...]:
         spans: tuple[VersionSpan, ...] = plain.records(self.version_spans, "version_spans", VersionSpan)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rosellm.roserlhf.checks import fail
@@ -33,9 +34,12 @@ class TokenSpan:
     """True when a policy sampled these ids in another record; here they are still context, mask 0."""
     images: Sequence[str] = ()
     """References to the images these ids stand for, kept opaque."""
+    _packed: array[int] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _set(self, "token_ids", plain.token_ids(self.token_ids, "token_ids"))
+        ids = plain.token_ids(self.token_ids, "token_ids")
+        _set(self, "token_ids", ids)
+        _set(self, "_packed", plain.packed(ids))
         plain.name(self.role, "role")
         plain.flag(self.policy, "policy")
         if self.content_mask is not None:
@@ -44,6 +48,11 @@ class TokenSpan:
                 raise fail(RecordError, "content_mask", f"hold {len(self.token_ids)} booleans", plain.shown(mask))
             _set(self, "content_mask", tuple(map(bool, mask)))
         _set(self, "images", plain.records(self.images, "images", str))
+
+    @property
+    def packed_ids(self) -> array[int] | None:
+        """The ids as machine integers, as narrow as they can be (`plain.packed`); None if one is ≥ 2**63."""
+        return self._packed
 
 
 @dataclass(frozen=True, slots=True)

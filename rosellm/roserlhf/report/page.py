@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from rosellm.roserlhf.errors import RunFolderError
 from rosellm.roserlhf.report import learning_sections, overview, rollout_sections, transcript_view, update_sections
 from rosellm.roserlhf.report.document import document
 from rosellm.roserlhf.report.findings import check_run
@@ -78,7 +79,7 @@ def write_report(run_folder: Path) -> Path:
         The path of the file.
 
     Raises:
-        RunFolderError: `run_folder` is not a run folder.
+        RunFolderError: `run_folder` is not a run folder, or the page cannot be written.
     """
     page = build_report(run_folder)
     path = run_folder / "report.html"
@@ -89,6 +90,8 @@ def write_report(run_folder: Path) -> Path:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
+    except OSError as error:
+        raise RunFolderError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         partial.unlink(missing_ok=True)
     return path

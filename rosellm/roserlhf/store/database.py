@@ -123,6 +123,17 @@ class Database:
         if self._connection.in_transaction:
             self._run("ROLLBACK")
 
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let every read inside the block see the file as it is now; meanwhile the write-ahead log cannot shrink."""
+        if self._connection.in_transaction:
+            raise StoreError(f"{self.path} cannot be read as of one moment inside a transaction; read it after its end")
+        self.rows("BEGIN")
+        try:
+            yield
+        finally:
+            self.rows("ROLLBACK")
+
     def write(self, sql: str, values: Sequence[Any]) -> int:
         """Run one writing statement inside a transaction and return the number of rows it touched."""
         self._require_whole()

@@ -13,19 +13,17 @@ lone surrogates (a model can write one in a JSON argument) and integers beyond 6
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Self
 
 from rosellm.roserlhf.errors import MissingExtraError, RecordError, StoreError
-from rosellm.roserlhf.store.skeleton import Pieces, put_together, take_apart, upgraded
-from rosellm.roserlhf.trajectory import Trajectory
+from rosellm.roserlhf.store.skeleton import Shown, put_together, take_apart, upgraded
+from rosellm.roserlhf.trajectory import PolicyAction, Trajectory
 
 _TEXT, _INTEGER, _PAIRS = 1, 2, 3
 
@@ -38,7 +36,7 @@ def _msgpack() -> tuple[Any, Any, Any]:
     except ImportError as error:
         raise MissingExtraError("the event log needs msgspec: pip install 'rosellm[train]'") from error
     encoder = msgspec.msgpack.Encoder(enc_hook=_subclass)
-    return encoder, msgspec.msgpack.Decoder(ext_hook=_unescape), msgspec.msgpack.Ext
+    return encoder, msgspec.msgpack.Decoder(ext_hook=unescape), msgspec.msgpack.Ext
 
 
 def _subclass(value: Any) -> Any:
@@ -89,7 +87,7 @@ def _encodable(text: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _unescape(code: int, data: memoryview) -> Any:
+def unescape(code: int, data: memoryview) -> Any:
     if code == _TEXT:
         return bytes(data).decode("utf-8", "surrogatepass")
     if code == _INTEGER:
@@ -185,46 +183,28 @@ def pack_record(trajectory: Trajectory) -> Packed:
         >>> unpack_record(packed) == record
         True
     """
-    fields, ids, logprobs = take_apart(trajectory)
-    token_ids, wide = _compact_ids(ids)
-    return Packed(pack((trajectory.schema_version, fields, wide)), token_ids, _compact_logprobs(logprobs))
+    fields, row = take_apart(trajectory)
+    token_ids, wide = _all_ids(row)
+    return Packed(pack((trajectory.schema_version, fields, wide)), token_ids, _all_logprobs(trajectory.actions))
 
 
-def _compact_ids(pieces: Pieces) -> tuple[array[int], list[tuple[int, int]]]:
-    for typecode in "Hiq":
-        with contextlib.suppress(struct.error):
-            return _concatenated(pieces, typecode), []
-    wide = [(i, token) for i, token in enumerate(chain.from_iterable(pieces)) if token > _WIDEST]
-    return array("q", [-1 if token > _WIDEST else token for token in chain.from_iterable(pieces)]), wide
+def _all_ids(row: Shown) -> tuple[array[int], list[tuple[int, int]]]:
+    pieces = [part.packed_ids for part in row]
+    known = [piece for piece in pieces if piece is not None]
+    if len(known) < len(pieces):
+        return _with_wide_ids([token for part in row for token in part.token_ids])
+    typecodes = {piece.typecode for piece in known} or {"H"}
+    widest = max(typecodes, key="Hiq".index)
+    return array(widest, b"".join(known if len(typecodes) == 1 else [array(widest, piece) for piece in known])), []
 
 
-def _concatenated(pieces: Pieces, typecode: str) -> array[Any]:
-    if sum(map(len, pieces)) < _FEW:
-        pieces = [[number for piece in pieces for number in piece]]
-    packers = _PACKERS[typecode]
-    return array(typecode, b"".join([packers[len(piece)](*piece) for piece in pieces]))
+def _with_wide_ids(ids: list[int]) -> tuple[array[int], list[tuple[int, int]]]:
+    wide = [(i, token) for i, token in enumerate(ids) if token > _WIDEST]
+    return array("q", [-1 if token > _WIDEST else token for token in ids]), wide
 
 
-class _Packers(dict[int, Callable[..., bytes]]):
-    """By count, what packs so many numbers of one type; made when it is asked for, because making it takes longer than using it."""
-
-    def __init__(self, typecode: str) -> None:
-        self._typecode = typecode
-
-    def __missing__(self, count: int) -> Callable[..., bytes]:
-        packer = struct.Struct(f"{count}{self._typecode}").pack
-        if count < _KEPT:
-            self[count] = packer
-        return packer
-
-
-_PACKERS = {typecode: _Packers(typecode) for typecode in "Hiqd"}
-_KEPT = 4096
-"""Longer pieces are rare, each of another length."""
-
-
-def _compact_logprobs(pieces: Pieces) -> array[float]:
-    exact = _concatenated(pieces, "d")
+def _all_logprobs(actions: Sequence[PolicyAction]) -> array[float]:
+    exact = array("d", b"".join([_doubles(len(action.old_logprobs))(*action.old_logprobs) for action in actions]))
     # Equal is bit for bit here: rounding keeps the sign of a zero, and no log-probability is NaN.
     if len(exact) < _FEW:
         rounded = array("f", exact)
@@ -234,6 +214,11 @@ def _compact_logprobs(pieces: Pieces) -> array[float]:
     with np.errstate(all="ignore"):
         narrow = wide.astype(np.float32)
     return array("f", narrow.tobytes()) if (narrow == wide).all() else exact
+
+
+@functools.lru_cache(maxsize=4096)
+def _doubles(count: int) -> Callable[..., bytes]:
+    return struct.Struct(f"{count}d").pack
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import os
 from array import array
@@ -204,6 +205,25 @@ class EventReader:
             rows = [UpdatedRow(record, array("f", data)) for record, data in written.pop("rows")]
             yield Update(at, number, rows=rows, **written)
 
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See the log as it is now in all reads inside the block, whatever is appended meanwhile.
+
+        Raises:
+            StoreError: the log cannot be read, or is inside a transaction.
+        """
+        with self._database.snapshot():
+            yield
+
+    def stored(self, table: Table, *, step: int | None = None) -> Iterator[tuple[bool, Sequence[Any]]]:
+        """Read a table's rows as they are stored, superseded ones too: `(superseded, values of its columns)`, to be copied.
+
+        Raises:
+            StoreError: a row is damaged, or the log cannot be read.
+        """
+        for row in self._pages(table, {"step": step}, include_superseded=True, size=1 if table is UPDATES else _SUMMARIES):
+            yield bool(row[1]), self._intact(table, row)
+
     def sampled_tokens(self, *, phase: str | None = None) -> dict[int, int]:
         """Count the sampled tokens of the live records by step: the other side of `Ledger.balance(recorded=...)`.
 
@@ -242,6 +262,9 @@ class EventReader:
             if record is None:
                 yield f"row {number} of trajectories has lost its record"
                 continue
+            if not isinstance(record, bytes):
+                yield f"row {number} of records holds no record: {type(record).__name__} in place of bytes"
+                continue
             try:
                 trajectory = unpack_record(Packed.from_bytes(record))
             except StoreError as error:
@@ -259,7 +282,7 @@ class EventReader:
             summary = self._summary(columns)
             if record is None:
                 raise self._damaged("trajectories", row[0], "has lost its record")
-            if sha256(record).digest() != summary.digest:
+            if not isinstance(record, bytes) or sha256(record).digest() != summary.digest:
                 raise self._damaged("records", row[0], "does not match its hash")
             yield PackedTrajectory(summary, Packed.from_bytes(record))
 

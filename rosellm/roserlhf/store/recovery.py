@@ -97,7 +97,7 @@ def recover(path: str | os.PathLike[str]) -> Recovery:
     with clear_errors(source, "recovered"):
         lock = writer_lock(source)
         try:
-            return _replaced(source, _found(contents(source), contents(wal_file(source)), source))
+            return _replaced(source, _found(contents(source), contents(_log_of(source)), source))
         finally:
             lock.close()
 
@@ -150,18 +150,35 @@ def _remove(aside: Path) -> None:
         leftover.unlink(missing_ok=True)
 
 
-def _set_aside(path: Path) -> Path:
-    """Give the damaged file and its log second names; then the log loses its first one, so that it never meets the new file."""
+def _has_log(path: Path) -> bool:
+    log = wal_file(path)
+    return log.exists() and log.stat().st_size > 0  # readers leave an empty one
+
+
+def _second_name(path: Path) -> Path:
+    """The name that a damaged file is kept under: a free one, or the one that a recovery which died gave it and its log."""
     damaged = path.with_name(path.name + ".damaged")
     number = 1
-    while damaged.exists():
+    while damaged.exists() and (_has_log(path) or not damaged.samefile(path)):
         number += 1
         damaged = path.with_name(f"{path.name}.damaged-{number}")
-    os.link(path, damaged)
-    if wal_file(path).exists():
+    return damaged
+
+
+def _log_of(path: Path) -> Path:
+    """Where the write-ahead log of a damaged file is."""
+    return wal_file(path) if _has_log(path) else wal_file(_second_name(path))
+
+
+def _set_aside(path: Path) -> Path:
+    """Give the damaged file and its log second names; then the log loses its first one, so that it never meets the new file."""
+    damaged = _second_name(path)
+    if not damaged.exists():
+        os.link(path, damaged)
+    if _has_log(path):
         os.link(wal_file(path), wal_file(damaged))
-        wal_file(path).unlink()
-    path.with_name(path.name + "-shm").unlink(missing_ok=True)
+    for beside in (wal_file(path), path.with_name(path.name + "-shm")):
+        beside.unlink(missing_ok=True)
     return damaged
 
 

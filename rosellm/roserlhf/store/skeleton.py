@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, zip_longest
-from operator import attrgetter
 from typing import Any
 
 from rosellm.roserlhf.errors import StoreError
@@ -57,10 +56,6 @@ FIELDS: dict[type, tuple[str, ...]] = {
 }
 """Fields of each class in the order in which they are stored: a new one goes to the end, and a shorter list has its default."""
 
-_VALUES = {cls: attrgetter(*names) for cls, names in FIELDS.items()}
-_result, _call, _sampling = _VALUES[ToolResult], _VALUES[ToolCall], _VALUES[SamplingParameters]
-_policy_action, _transition = _VALUES[PolicyAction], _VALUES[TransitionRecord]
-_trajectory_rest = attrgetter(*FIELDS[Trajectory][3:])
 _PARSED, _PARSE_FAILURE, _JSON = 1, 2, 3
 
 Fields = Sequence[Any]
@@ -70,70 +65,112 @@ UPGRADES: dict[int, Callable[[Fields], Fields]] = {}
 """By schema version, what turns the fields of a trajectory into those of the next version; 1 is the first and the present one."""
 
 
-Pieces = list[Sequence[Any]]
-"""The sequences whose concatenation is one array of a record."""
+Shown = list[TokenSpan | PolicyAction]
+"""Whatever holds ids of the row of tokens, in its order."""
 
 
-def take_apart(trajectory: Trajectory) -> tuple[Fields, Pieces, Pieces]:
-    """Split a record into its skeleton, the ids of its row of tokens and the log-probabilities of the sampled ones."""
-    ids: Pieces = []
-    logprobs: Pieces = []
-    prompt = _spans(trajectory.prompt, ids)
+def take_apart(trajectory: Trajectory) -> tuple[Fields, Shown]:
+    """Split a record into its skeleton and what holds the ids and log-probabilities of its row of tokens.
+
+    Attribute by attribute, in the order of `FIELDS`: this is the hot path of recording, and twice as fast as anything generic.
+    """
+    t = trajectory
+    row: Shown = []
+    prompt = _spans(t.prompt, row)
     actions, transitions = [], []
-    for action, transition in zip_longest(trajectory.actions, trajectory.transitions):
-        actions.append(_action(action, ids))
-        logprobs.append(action.old_logprobs)
+    for action, transition in zip_longest(t.actions, t.transitions):
+        row.append(action)
+        actions.append(_action(action))
         if transition is not None:
-            answer = list(_transition(transition))
-            answer[:2] = _spans(answer[0], ids), [_result(result) for result in answer[1]]
-            transitions.append(answer)
-    values = list(_trajectory_rest(trajectory))
-    values[_PARENT] = _plain(trajectory.parent)
-    values[_FAILURE] = _plain(trajectory.failure)
-    return (prompt, actions, transitions, *values), ids, logprobs
+            transitions.append(_transition(transition, _spans(transition.observation, row)))
+    parent, failure = t.parent, t.failure
+    fields = (
+        prompt,
+        actions,
+        transitions,
+        t.trajectory_id,
+        t.task_id,
+        t.environment_version,
+        t.tokenizer_hash,
+        t.group_id,
+        None if parent is None else (parent.record_id, parent.turn, parent.kind),
+        t.run_id,
+        t.step,
+        t.member,
+        t.attempt,
+        t.initial_state_hash,
+        t.seeds,
+        t.hashes,
+        t.policy_name,
+        t.trainable,
+        None if failure is None else (failure.blame, failure.cause),
+        t.timing,
+    )
+    return fields, row
 
 
-_PARENT, _FAILURE = (FIELDS[Trajectory][3:].index(name) for name in ("parent", "failure"))
-
-
-def _plain(record: Any) -> Fields | None:
-    return None if record is None else _VALUES[type(record)](record)
-
-
-def _spans(spans: Sequence[TokenSpan | CopySpan], ids: Pieces) -> list[Fields]:
+def _spans(spans: Sequence[TokenSpan | CopySpan], row: Shown) -> list[Fields]:
     values: list[Fields] = []
     for span in spans:
         if isinstance(span, CopySpan):
             values.append((span.record_id, span.start, span.end))
             continue
-        shown, mask = span.token_ids, span.content_mask
-        ids.append(shown)
-        values.append((len(shown), span.role, None if mask is None else bytes(mask), span.policy, span.images))
+        mask = span.content_mask
+        row.append(span)
+        values.append((len(span.token_ids), span.role, None if mask is None else bytes(mask), span.policy, span.images))
     return values
 
 
-def _action(action: PolicyAction, ids: Pieces) -> Fields:
-    values = list(_policy_action(action))
-    sampled, parsed, spans, sampling = values[:4]
-    ids.append(sampled)
-    values[0] = len(sampled)
-    if parsed is not None:
-        values[1] = _parsed(parsed)
+def _action(a: PolicyAction) -> Fields:
+    spans, s = a.version_spans, a.sampling
     one = len(spans) == 1 and spans[0].prefix_cache == "recomputed"
-    values[2] = None if one else [_VALUES[VersionSpan](span) for span in spans]
-    if sampling is not None:
-        values[3] = _sampling(sampling)
-    return values
+    return (
+        len(a.token_ids),
+        None if a.parsed_action is None else _parsed(a.parsed_action),
+        None if one else [(span.start, span.end, span.version, span.prefix_cache) for span in spans],
+        None if s is None else (s.temperature, s.top_p, s.top_k, s.min_p, s.max_tokens, s.seed_key),
+        a.turn,
+        a.policy_version,
+        a.text,
+        a.kept_support,
+        a.stop_reason,
+        a.continues_action,
+        a.sidecars,
+        a.images,
+        a.timing,
+    )
+
+
+def _transition(t: TransitionRecord, observation: list[Fields]) -> Fields:
+    results = [(r.call_id, r.status, r.content, r.origin, r.ref, r.attempts, r.latency, r.source, r.guard_event) for r in t.results]
+    return (
+        observation,
+        results,
+        t.turn,
+        t.observation_ref,
+        t.reward_components,
+        t.terminated,
+        t.truncated,
+        t.state_hash,
+        t.handed_off,
+        t.cause,
+        t.blame,
+        t.timing,
+    )
 
 
 def _parsed(parsed: Any) -> Fields:
     """Say which of the classes it is, since a JSON value may look like any of them."""
     if isinstance(parsed, ParsedAction):
-        calls = [_call(call) for call in parsed.calls]
-        return (_PARSED, (parsed.content, calls, [_VALUES[ParseFailure](failure) for failure in parsed.failures]))
+        calls = [(call.call_id, call.name, call.arguments, call.span) for call in parsed.calls]
+        return (_PARSED, (parsed.content, calls, list(map(_parse_failure, parsed.failures))))
     if isinstance(parsed, ParseFailure):
-        return (_PARSE_FAILURE, _VALUES[ParseFailure](parsed))
+        return (_PARSE_FAILURE, _parse_failure(parsed))
     return (_JSON, parsed)
+
+
+def _parse_failure(f: ParseFailure) -> Fields:
+    return (f.reason, f.call_id, f.name, f.raw, f.span, f.cut)
 
 
 def upgraded(fields: Fields, schema_version: int) -> Fields:

@@ -23,6 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rosellm.roserlhf.errors import CheckpointError
+from rosellm.roserlhf.trainer.disk import writing
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 _OLD = ".{}.old"
@@ -48,12 +49,28 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
 
     Raises:
         CheckpointError: a weight or a moment of the optimizer is NaN or infinite.
-        OSError: the disk refuses; nothing half-written is left under the final name.
+        RunFolderError: the disk refuses; nothing half-written is left.
     """
     for name, tensor in {**checkpoint.model, **checkpoint.optimizer}.items():
         if not bool(tensor.isfinite().all()):
             raise CheckpointError(f"{name} must be finite to be saved, got NaN or infinity at step {checkpoint.step}")
     final, aside, old = (folder / name.format(checkpoint.step) for name in ("{}", ".{}.tmp", _OLD))
+    with writing(final):
+        try:
+            _write(aside, checkpoint)
+        except Exception:
+            shutil.rmtree(aside, ignore_errors=True)  # the room is needed
+            raise
+        if final.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            final.rename(old)
+        aside.rename(final)
+        _sync(folder)
+    shutil.rmtree(old, ignore_errors=True)
+    return final
+
+
+def _write(aside: Path, checkpoint: Checkpoint) -> None:
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     save_file(checkpoint.model, aside / MODEL)
@@ -65,13 +82,6 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     for name in (MODEL, OPTIMIZER, STATE):
         _sync(aside / name)
     _sync(aside)
-    if final.exists():
-        shutil.rmtree(old, ignore_errors=True)
-        final.rename(old)
-    aside.rename(final)
-    _sync(folder)
-    shutil.rmtree(old, ignore_errors=True)
-    return final
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

@@ -16,6 +16,7 @@ from rosellm.roserlhf.errors import CheckpointError, RunFolderError, StoreError
 from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.trainer.checkpoint import checkpoint_steps
 from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.trainer.disk import write_whole, writing
 from rosellm.roserlhf.trainer.place import require_free
 from rosellm.roserlhf.trainer.versions import versions
 
@@ -74,19 +75,10 @@ def equip(folder: Path, world: World) -> None:
         EventLog.create(aside / LOG).close()
         os.replace(aside / LOG, folder / LOG)
     if not (folder / "tokenizer").exists():
-        world.tokenizer.save_pretrained(aside / "tokenizer")
+        with writing(folder / "tokenizer"):
+            world.tokenizer.save_pretrained(aside / "tokenizer")
         (aside / "tokenizer").rename(folder / "tokenizer")
     shutil.rmtree(aside)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    aside = path.with_name(f".{path.name}.tmp")
-    with aside.open("w", encoding="utf-8") as handle:
-        handle.write(text)
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.replace(aside, path)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rosellm.roserlhf.batching.tensors import Batch
+from rosellm.roserlhf.checks import fail
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.errors import CheckpointError, RoseError, RunFolderError
@@ -36,6 +37,7 @@ from rosellm.roserlhf.trainer.checkpoint import (
     prune,
     save_checkpoint,
 )
+from rosellm.roserlhf.trainer.disk import write_whole, writing
 from rosellm.roserlhf.trainer.folder import (
     CHECKPOINTS,
     LOG,
@@ -46,7 +48,6 @@ from rosellm.roserlhf.trainer.folder import (
     difference,
     equip,
     make_folder,
-    write_whole,
 )
 from rosellm.roserlhf.trainer.learning import new_stepper, training_stepper
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
@@ -119,7 +120,7 @@ def train(
         try:
             return _Loop(session, recipe, should_stop or (lambda: False)).run()
         except Exception as error:
-            with contextlib.suppress(OSError):  # a full disk is what stopped it, perhaps
+            with contextlib.suppress(RunFolderError):  # a full disk is what stopped it, perhaps
                 session.tell(Progress(phase="failed", step=0, steps=config.steps, message=f"stopped: {error}"))
             raise
         finally:
@@ -170,11 +171,23 @@ class _Loop:
         different = difference(self._config.model_dump(), found.state["config"])
         if different:
             raise RunFolderError(f"{RUN} must be as the run was started, got {different} checkpoint {found.step} says")
+        self._require_measured(found.step)
         load_weights(session.model, found.model)
         session.seconds.update(found.state["seconds"])
         session.log.supersede(found.step + 1)
         prune(self._checkpoints, self._config.keep_checkpoints, newest=found.step)
         self._tell("resume", found.step, message=f"resumed from checkpoint {found.step}")
+
+    def _require_measured(self, step: int) -> None:
+        """Require what cannot be measured again, because the weights that it was measured with are gone."""
+        log = self._session.log
+        made = {("train", m.step) for m in log.metrics("train")} | {(m.values["mode"], m.step) for m in log.metrics("evaluate")}
+        wanted = [("train", k + 1) for k in range(step)] + ([("sampled", 0), ("greedy", 0)] if step else [])
+        missing = [f"{what} of step {k}" for what, k in wanted if (what, k) not in made]
+        if missing:
+            got = f"no metrics of: {', '.join(missing[:3])}"
+            fix = "restore it from a copy; what is left can be read, and its steps replayed"
+            raise fail(RunFolderError, LOG, f"hold what was measured up to checkpoint {step} to be resumed", got, fix=fix)
 
     def _policies(self) -> dict[str, str | None]:
         """Weight hashes by version."""
@@ -280,8 +293,9 @@ class _Loop:
 
     def _finish(self) -> Run:
         session, folder = self._session, self._session.folder
-        export_model(session.model, folder / "model")
-        session.world.tokenizer.save_pretrained(folder / "model")
+        with writing(folder / "model"):
+            export_model(session.model, folder / "model")
+            session.world.tokenizer.save_pretrained(folder / "model")
         summary = summarize(session)
         write_whole(folder / SUMMARY, json.dumps(summary, indent=2, allow_nan=False) + "\n")
         write_report(folder)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import time
 from collections import defaultdict
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
@@ -20,8 +19,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.engine.protocol import PolicyHandle
 from rosellm.roserlhf.models.causal import weights, weights_hash
+from rosellm.roserlhf.report.markup import visible
 from rosellm.roserlhf.rollout.collect import Planned
 from rosellm.roserlhf.store.events import EventLog
+from rosellm.roserlhf.trainer.disk import append_lines, write_whole
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
 from rosellm.roserlhf.trainer.provenance import PROCESS
 from rosellm.roserlhf.trainer.threads import LoopThread
@@ -83,21 +84,19 @@ class Session:
     def record_metrics(self, phase: str, step: int, values: Mapping[str, Any]) -> None:
         """Append one row of metrics to the log and to `metrics.jsonl`."""
         self.log.append_metrics(phase, step, values)
-        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as lines:
-            lines.write(json_line(phase, step, values))
+        append_lines(self.folder / "metrics.jsonl", json_line(phase, step, values))
 
     def rewrite_metrics(self) -> None:
         """Make `metrics.jsonl` again from the log, without what was superseded."""
-        aside = self.folder / ".metrics.jsonl.tmp"
         rows = [m for m in self.log.metrics() if m.phase != PROCESS]
-        aside.write_text("".join(json_line(m.phase, m.step, m.values) for m in rows), encoding="utf-8")
-        os.replace(aside, self.folder / "metrics.jsonl")
+        write_whole(self.folder / "metrics.jsonl", "".join(json_line(m.phase, m.step, m.values) for m in rows))
 
     def tell(self, progress: Progress) -> None:
         """Report progress; sentences go to `log.txt` too."""
         if progress.message:
-            with (self.folder / "log.txt").open("a", encoding="utf-8") as lines:
-                lines.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {progress.message}\n")
+            now = time.strftime("%Y-%m-%d %H:%M:%S")
+            said = "".join(f"{now} {visible(line)}\n" for line in progress.message.split("\n"))  # it may quote a model
+            append_lines(self.folder / "log.txt", said)
         self.on_progress(progress)
 
     def close(self) -> None:

@@ -17,9 +17,11 @@ from rosellm.roserlhf.audit.batch import credit as credit_checks
 from rosellm.roserlhf.audit.batch import groups, logprobs, masks, normalisation, ratios, sampling, scoring, stops
 from rosellm.roserlhf.audit.batch import roles as role_checks
 from rosellm.roserlhf.audit.batch import values as value_checks
-from rosellm.roserlhf.audit.batch.check import CannotTellError, Check
+from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen
+from rosellm.roserlhf.audit.batch.device_profile import measure_on_device
+from rosellm.roserlhf.audit.batch.host_profile import measure_on_host
 from rosellm.roserlhf.audit.batch.inputs import POLICY_ROLES, Batch, Reader, as_tensor
-from rosellm.roserlhf.audit.batch.profile import Profile, measure, read
+from rosellm.roserlhf.audit.batch.profile import Profile, read
 from rosellm.roserlhf.audit.findings import Contents, Finding, Report
 from rosellm.roserlhf.errors import DeviceError, DtypeError, RangeError, ShapeError
 from rosellm.roserlhf.objective.aggregation import Aggregation
@@ -250,18 +252,24 @@ def check_batch(
         micro_batches=_micro_batches(micro_batches, reader.rows),
         reasoning_excluded=bool(_flag(reasoning_excluded, "reasoning_excluded")),
     )
-    profile = measure(batch)
-    report = Report(pending=functools.partial(_finish, batch, profile))
-    wait = reader.mask.device.type == "cpu" if sync is None else sync
+    in_memory = reader.mask.device.type == "cpu"
+    wait = in_memory if sync is None else sync
+    if in_memory and wait:
+        return Report(pending=functools.partial(_judge, batch, measure_on_host(batch))).wait()
+    report = Report(pending=functools.partial(_finish, batch, measure_on_device(batch)))
     return report.wait() if wait else report
 
 
 @torch.no_grad()
 def _finish(batch: Batch, profile: Profile[torch.Tensor]) -> Contents:
-    """Read the measurements back, make every check that has its arguments, and mark consequences."""
+    """Read the measurements back and judge them."""
     if batch.mask.is_meta:
         raise checks.fail(DeviceError, "action_mask", "hold numbers by the time the report is read", "a tensor on the meta device")
-    seen = read(profile)
+    return _judge(batch, read(profile))
+
+
+def _judge(batch: Batch, seen: Seen) -> Contents:
+    """Make every check that has its arguments, and mark consequences."""
     found: list[Finding] = []
     made: list[str] = []
     lacking: dict[str, str] = {}

@@ -11,7 +11,7 @@ from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen, pla
 from rosellm.roserlhf.audit.batch.derivation import Fit, are_raw, batch_wide, chunks, interleaved, relative_to
 from rosellm.roserlhf.audit.batch.groups import members, scored_rewards, uniform_groups
 from rosellm.roserlhf.audit.batch.inputs import Batch
-from rosellm.roserlhf.audit.batch.profile import Array
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding
 
 _TINY = 1e-6
@@ -229,7 +229,7 @@ def _of_other_rewards(group: Array, reward: Array, advantage: Array) -> bool:
 def padding_in_statistics(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find token advantages that have mean 0 and deviation 1 over all positions, padding included, and not over trained tokens."""
     assert batch.advantages is not None
-    if batch.advantages.ndim == 1 or row_advantages(seen) is not None:
+    if batch.advantages.ndim == 1 or row_advantages(seen) is not None or not _may_be_whitened(batch, seen):
         return
     everything = batch.advantages[batch.advantages.isfinite()].double()
     trained = batch.advantages[batch.mask].double()
@@ -246,6 +246,19 @@ def padding_in_statistics(batch: Batch, seen: Seen) -> Iterator[Finding]:
             "mean() and std() were taken of the padded tensor",
             "take both over the tokens of the mask",
         )
+
+
+def _may_be_whitened(batch: Batch, seen: Seen) -> bool:
+    """Whether mean and deviation over all positions are near 0 and 1, or unknown because not all numbers are finite."""
+    assert seen.advantage is not None
+    assert seen.advantage.everywhere is not None
+    assert seen.advantage.squares_everywhere is not None
+    total, squares = float(seen.advantage.everywhere.sum()), float(seen.advantage.squares_everywhere.sum())
+    if not np.isfinite([total, squares]).all():
+        return True
+    count = batch.mask.numel()
+    variance = max(0.0, squares - total**2 / count) / max(1, count - 1)
+    return _whitened(total / count, variance**0.5, 1e-2)
 
 
 def _whitened(mean: float, deviation: float, tolerance: float = 3e-3) -> bool:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
+from rosellm.roserlhf.audit.batch.runs import Array, Runs, runs_of
 from rosellm.roserlhf.errors import DtypeError, ShapeError
 from rosellm.roserlhf.masked import at_least_float32
 
@@ -99,26 +100,24 @@ class Batch:
         return self.mask.shape[1]
 
     @cached_property
-    def lanes(self) -> Tensor:
-        """int32 `[B, T]`, all bits set where the mask is: what `keep` selects by."""
-        return self.mask.to(torch.int32).neg_()
+    def runs(self) -> Runs:
+        """Stretches of consecutive trained tokens; waits for the device."""
+        return runs_of(self.mask.cpu().numpy())
 
-    @cached_property
-    def ends(self) -> Tensor:
-        """bool `[B, T]`, the last token of each run of trained tokens."""
-        ends = self.mask.clone()
-        ends[:, :-1] &= ~self.mask[:, 1:]
-        return ends
+    def trained(self, values: Tensor, rows: int | None = None) -> Array:
+        """Return the entries at trained tokens (of the first rows), in reading order, on the host; waits for the device."""
+        return np.asarray(values[:rows].cpu().numpy()[self.mask[:rows].cpu().numpy()])
+
+    def at(self, values: Tensor, row: Array, place: Array) -> Array:
+        """Return the entries at some places, on the host; waits for the device."""
+        if values.device.type == "cpu":
+            return np.asarray(values.numpy()[row, place])
+        there = [torch.as_tensor(index, device=values.device) for index in (row, place)]
+        return np.asarray(values[there[0], there[1]].cpu().numpy())
 
     def role_name(self, code: int) -> str:
         """Name a role."""
         return self.role_names[code] if 0 <= code < len(self.role_names) else f"role {code}"
-
-    def keep(self, values: Tensor) -> Tensor:
-        """Return the selected values and exact zeros elsewhere: selected by bits, far faster than `masked_fill` on a CPU."""
-        if values.dtype == torch.float64:
-            return (values.view(torch.int64) & self.lanes.long()).view(torch.float64)
-        return (values.view(torch.int32) & self.lanes).view(torch.float32)
 
     @cached_property
     def present(self) -> frozenset[str]:

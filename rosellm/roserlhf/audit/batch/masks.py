@@ -13,8 +13,10 @@ import numpy as np
 from torch import Tensor
 
 from rosellm.roserlhf.audit.batch.check import Check, Seen, places, rows_where, some
+from rosellm.roserlhf.audit.batch.flags import below_zero, count, is_one_of
 from rosellm.roserlhf.audit.batch.inputs import Batch
-from rosellm.roserlhf.audit.batch.profile import Array, OverlapColumns, below_zero, count, is_one_of
+from rosellm.roserlhf.audit.batch.profile import OverlapColumns
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding
 
 _REPAIRED = 0.1

@@ -12,7 +12,7 @@ import numpy as np
 
 from rosellm.roserlhf.audit.batch.check import Check, Seen, places, rows_where, some
 from rosellm.roserlhf.audit.batch.inputs import Batch
-from rosellm.roserlhf.audit.batch.profile import Array
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding
 
 _CERTAIN = -1e-2
@@ -91,6 +91,8 @@ def ratio_one_after_update(batch: Batch, seen: Seen) -> Iterator[Finding]:
 def ratio_not_one_when_fresh(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find ratios far from 1 before the first update on data that are said to be fresh."""
     assert seen.ratio is not None
+    assert seen.old is not None
+    assert seen.current is not None
     if batch.before_update is not True:
         return
     stale = stale_rows(batch, seen)
@@ -101,11 +103,12 @@ def ratio_not_one_when_fresh(batch: Batch, seen: Seen) -> Iterator[Finding]:
     spread = float(np.sqrt(squares / tokens))
     if spread <= _NOISE:
         return
+    mean = float((seen.current.total - seen.old.total)[fresh].sum() / tokens)
     yield Finding(
         "ratio_not_one_when_fresh",
         "error" if spread > _DRIFT else "warning",
         f"before the first update the log-ratio has a root mean square of {spread:.3g} on data that are said to be fresh",
-        {"root mean square": spread, "mean": float(seen.ratio.total[fresh].sum() / tokens), "tokens": int(tokens)},
+        {"root mean square": spread, "mean": mean, "tokens": int(tokens)},
         "older weights sampled than was recorded (the engine did not load the last update), or both sides score differently",
         "compare the engine's weights with the learner's (a hash), then precision, temperature and the chat template",
     )

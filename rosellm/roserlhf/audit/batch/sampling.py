@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen, places, some
+from rosellm.roserlhf.audit.batch.check import SHOWN, CannotTellError, Check, Seen, places, some
 from rosellm.roserlhf.audit.batch.inputs import Batch
-from rosellm.roserlhf.audit.batch.profile import Array
 from rosellm.roserlhf.audit.batch.ratios import stale_rows
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding, Severity
 
 _FEWEST, _MOST = 48, 1024
@@ -62,11 +62,7 @@ def pairs_of(batch: Batch, seen: Seen) -> Pairs | None:
     if squares <= tokens * _AT_REST**2:
         return None
     rows = int(np.searchsorted(seen.mask.trained.cumsum(), _MOST)) + 1
-    mask = batch.mask[:rows]
-    old, current = (
-        batch.old_logprobs[:rows][mask].cpu().double().numpy(),
-        batch.current_logprobs[:rows][mask].cpu().double().numpy(),
-    )
+    old, current = (batch.trained(values, rows).astype(np.float64) for values in (batch.old_logprobs, batch.current_logprobs))
     good = np.flatnonzero(np.isfinite(old) & np.isfinite(current))
     good = good[:: -(-len(good) // _MOST) or 1]
     return Pairs(old[good], current[good]) if len(good) >= _FEWEST else None
@@ -117,15 +113,15 @@ def _line(pairs: Pairs) -> tuple[float, float, int] | None:
     if clear.sum() < _FEWEST:
         return None
     current, old = _log_odds(pairs.current[clear]), _log_odds(pairs.old[clear])
-    difference = old - current
-    if current.std() < 1e-6 or difference.std() < 1e-6:
+    x, y = current - current.mean(), (old - current) - (old - current).mean()
+    xx, xy, yy = float(x @ x), float(x @ y), float(y @ y)
+    if min(xx, yy) < 1e-12 * len(x):
         return None
-    correlation = float(np.corrcoef(current, difference)[0, 1])
-    slope = 1 + correlation * float(difference.std() / current.std())
-    if correlation**2 < _FIT or abs(slope - 1) < _SLOPE or slope <= 0:
+    fit, slope = xy**2 / (xx * yy), 1 + xy / xx
+    if fit < _FIT or abs(slope - 1) < _SLOPE or slope <= 0:
         return None
-    ranks = float(np.corrcoef(current.argsort().argsort(), difference.argsort().argsort())[0, 1])  # no single token makes the line
-    return (slope, correlation**2, int(clear.sum())) if ranks**2 >= _FIT else None
+    ranks = float(np.corrcoef(x.argsort().argsort(), y.argsort().argsort())[0, 1])  # no single token makes the line
+    return (slope, fit, len(x)) if ranks**2 >= _FIT else None
 
 
 def _log_odds(logprobs: Array) -> Array:
@@ -186,22 +182,22 @@ def history_retokenised(batch: Batch, seen: Seen) -> Iterator[Finding]:
     size = np.maximum(seen.ratio.highest, -seen.ratio.lowest)
     if not (size > _OUTLIER).any():
         return
-    difference = (batch.current_logprobs - batch.old_logprobs).abs()
-    outliers = batch.mask & (difference > _OUTLIER) & (batch.old_logprobs != 0) & difference.isfinite()
-    total, trained = int(outliers.sum()), int(seen.mask.trained.sum())
-    if total < 3 or total > 0.25 * trained:
+    old, current = batch.trained(batch.old_logprobs), batch.trained(batch.current_logprobs)
+    with np.errstate(invalid="ignore"):  # infinity minus itself
+        size = np.abs(current - old)
+    outliers = (size > _OUTLIER) & (old != 0) & np.isfinite(size)
+    total = int(outliers.sum())
+    if total < 3 or total > 0.25 * len(size):
         return
-    open_ = batch.mask & ~outliers & ((batch.old_logprobs < _OPEN) | (batch.current_logprobs < _OPEN))
-    if int(open_.sum()) < max(total, _FEWEST // 4):  # tokens that were certain could not have moved
+    others = np.nan_to_num(size[~outliers & ((old < _OPEN) | (current < _OPEN))])  # tokens that were certain could not have moved
+    if len(others) < max(total, _FEWEST // 4) or (others <= _QUIET).sum() < 0.5 * len(others):
         return
-    quiet = float(difference[open_].nan_to_num().median())
-    if quiet > _QUIET:
-        return
+    where = batch.mask.nonzero().cpu().numpy()[outliers]
     yield Finding(
         "history_retokenised",
         "warning",
-        f"{total} trained tokens have a log-ratio beyond ±{_OUTLIER:g} while the median of the others is {quiet:.2g}",
-        {"positions": places(outliers), "share": total / trained, "rows": int(outliers.any(1).sum())},
+        f"{total} trained tokens have a log-ratio beyond ±{_OUTLIER:g} while the median of the others is {np.median(others):.2g}",
+        {"positions": where[:SHOWN], "share": total / len(size), "rows": len(np.unique(where[:, 0]))},
         "ids of earlier turns were decoded and encoded again, so some log-probabilities belong to tokens that were never sampled",
         "keep the sampled ids and append to them; pass sampled_ids= to see exactly which differ",
     )

@@ -1,0 +1,72 @@
+"""`roserlhf export`: a run -> its records, ledger and other tables as Parquet or JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from rosellm.roserlhf.cli.options import Flag, option_help, parse
+from rosellm.roserlhf.config import Config, build
+from rosellm.roserlhf.errors import ConfigError, RunFolderError
+from rosellm.roserlhf.store.export_folder import Counts
+from rosellm.roserlhf.store.reading import EventReader
+
+FLAGS = {
+    "out": Flag("folder to write to [RUN/trajectories]", "DIR"),
+    "step": Flag("only records of this step", "N"),
+    "phase": Flag("only records of this phase, such as train", "NAME"),
+    "overwrite": Flag("replace an earlier export in that folder"),
+    "help": Flag("this list"),
+}
+
+
+class ExportOptions(Config):
+    """What is written."""
+
+    to: Literal["parquet", "jsonl"] = Field(default="parquet", description="format of the files")
+
+
+def run(argv: Sequence[str]) -> int:
+    """Export as the command line says; return the exit code."""
+    parsed = parse(argv, ExportOptions, flags=FLAGS, operands=("RUN",))
+    if "help" in parsed.flags:
+        print(f"usage: roserlhf export RUN [OPTIONS]\n\n{option_help(ExportOptions, FLAGS)}", end="")
+        return 0
+    options = build(ExportOptions, parsed.options)
+    if options.to == "parquet":
+        from rosellm.roserlhf.store.parquet import export_parquet as write
+    else:
+        from rosellm.roserlhf.store.lines import export_jsonl as write
+    log_path = event_log(Path(parsed.operands[0]))
+    out = Path(parsed.flags.get("out") or log_path.parent / "trajectories")
+    step = _step(parsed.flags.get("step"))
+    with EventReader.read(log_path) as log:
+        counts = write(log, out, step=step, phase=parsed.flags.get("phase"), overwrite="overwrite" in parsed.flags)
+    print(f"{out}: {described(counts)}")
+    return 0
+
+
+def event_log(run: Path) -> Path:
+    """Find the event log of a run folder; a log itself is one."""
+    path = run / "events.db" if run.is_dir() else run
+    if not path.is_file():
+        raise RunFolderError(f"RUN must be a run folder or an event log, got {run}, which holds no events.db")
+    return path
+
+
+def described(counts: Counts) -> str:
+    """Say how much it is."""
+    return f"{counts.rows['trajectories']:,} records, {counts.tokens:,} tokens; " + ", ".join(
+        f"{count:,} {table}" for table, count in counts.rows.items() if table != "trajectories"
+    )
+
+
+def _step(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isdecimal() or not text.isascii():
+        raise ConfigError(f"--step must be a whole number, got {text!r:.80}")
+    return int(text)
