@@ -52,6 +52,16 @@ def test_a_mask_that_was_rolled_round_the_edge_of_full_rows_is_shifted(by: int, 
     assert (finding.evidence["direction"], finding.evidence["rows"]) == (direction, [0, 1, 2])
 
 
+@pytest.mark.parametrize(("by", "side"), [(1, "right"), (-1, "left")])
+def test_current_log_probabilities_one_position_off_are_named(by: int, side: str) -> None:
+    old = -3 * torch.rand(4, 12, generator=torch.Generator().manual_seed(0))
+    mask = (torch.arange(12) > 2).expand(4, 12)
+    report = check(action_mask=mask, old_logprobs=old, current_logprobs=old.roll(by, 1), lag=0, before_update=True)
+    finding = found(report, "ratio_not_one_when_fresh")
+    assert finding.evidence["current_logprobs too far"] == side
+    assert "one position too far" in finding.cause
+
+
 def test_R02_padding_with_the_stop_id_is_not_a_dropped_stop_token() -> None:
     # the first reply was cut, the second ended; 2 is both the stop and the padding id
     ids, mask = [[5, 6, 2, 2, 2], [5, 6, 7, 8, 2]], [[True, True, False, False, False], [True] * 5]
