@@ -480,6 +480,21 @@ def test_a_log_that_is_written_meanwhile_can_be_inspected(run: Path) -> None:
         assert {outcome.verdict for outcome in inspected(run).values()} == {"passed"}
 
 
+def test_a_run_that_goes_on_is_inspected_as_of_one_moment(run: Path) -> None:
+    def go_on(number: int, check: str) -> None:
+        if check == "ledger":
+            with EventLog.open(run / "events.db") as log:
+                log.append_ledger("new", "launched", step=9)
+                log.append_ledger("new", "finished", step=9, sampled=5)
+        if check == "checkpoints":
+            shutil.rmtree(run / "checkpoints" / "2")
+
+    outcomes = {outcome.name: outcome for outcome in inspect_run(run, go_on)}
+    assert {outcome.verdict for outcome in outcomes.values()} == {"passed"}, outcomes
+    assert outcomes["checkpoints"].evidence.startswith("2 whole")
+    assert inspected(run)["ledger"].verdict == "failed"
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

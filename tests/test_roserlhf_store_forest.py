@@ -384,13 +384,19 @@ CONTRADICTIONS: dict[str, tuple[list[Trajectory], str]] = {
         [record("a", group_id="g"), record("b", group_id="g", task_id="other")],
         "trajectory 'b': group_id must be one task's, 'task' as in 'a', got 'other'",
     ),
+    "mixed runs": (
+        [record("a", run_id="r"), record("c"), record("b", run_id="s")],
+        "trajectory 'b': run_id must be one run's, 'r' as in 'a', got 's'",
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CONTRADICTIONS)
 def test_contradictions_are_named(case: str) -> None:
     records, message = CONTRADICTIONS[case]
-    for given_order in (records, records[::-1]) if "two" not in case and case not in ("same id", "mixed group") else [records]:
+    for given_order in (
+        (records, records[::-1]) if "two" not in case and case not in ("same id", "mixed group", "mixed runs") else [records]
+    ):
         with pytest.raises(RecordError, match=message):
             Forest(given_order)
 

@@ -182,6 +182,27 @@ def test_R69_pruning_keeps_the_newest_up_to_the_one_just_saved(tmp_path: Path) -
     assert checkpoint_steps(tmp_path) == [10, 12]
 
 
+def test_a_process_that_dies_while_it_prunes_leaves_no_half_of_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in range(4):
+        save_checkpoint(tmp_path, checkpoint(step))
+
+    def dying(path: Path, **_: Any) -> None:
+        if path.exists():
+            (path / "state.json").unlink()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "rmtree", dying)
+    with pytest.raises(KeyboardInterrupt):
+        prune(tmp_path, 1, newest=3)
+    monkeypatch.undo()
+    for step in checkpoint_steps(tmp_path):
+        load_checkpoint(tmp_path / str(step))
+    prune(tmp_path, 1, newest=3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "3"]
+
+
 @pytest.mark.parametrize("keep", [1, 2])
 def test_pruning_never_removes_the_checkpoint_of_step_0(tmp_path: Path, keep: int) -> None:
     kept = []

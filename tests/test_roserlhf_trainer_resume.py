@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import json
 import os
 import shutil
 import subprocess
@@ -127,6 +128,17 @@ def test_R65_stopping_after_every_step_trains_every_step_once(tmp_path: Path, wh
     assert [line["step"] for line in lines(tmp_path / "run") if line["phase"] == "train"] == [1, 2, 3, 4]
     train(tiny(warm_start={"max_steps": 2}), out=tmp_path / "straight")
     assert outcome(tmp_path / "run") == outcome(tmp_path / "straight")
+
+
+def test_R51_a_seed_beyond_32_bits_is_stored_and_resumed_as_it_is(tmp_path: Path) -> None:
+    short = {"seed": 2**40, "steps": 2, "warm_start": {"max_steps": 0}, "evaluate": {"tasks": 1, "every": 0}}
+    train(tiny(**short), out=tmp_path / "straight")
+    assert train(tiny(**short), out=tmp_path / "run", should_stop=lambda: True).status == "interrupted"
+    assert train(tiny(**short), out=tmp_path / "run", resume=True).summary is not None
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "straight")
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["seed"] == 2**40
+    train(tiny(**{**short, "seed": 0}), out=tmp_path / "zero")  # to which 2**40 would wrap
+    assert outcome(tmp_path / "zero")["model"] != outcome(tmp_path / "run")["model"]
 
 
 def test_seconds_are_added_up_over_processes(tmp_path: Path) -> None:

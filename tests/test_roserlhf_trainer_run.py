@@ -22,17 +22,19 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rosellm.roserlhf.advantages import group_standardized_advantages
 from rosellm.roserlhf.batching.credit import total_reward
+from rosellm.roserlhf.batching.rows import row_of
 from rosellm.roserlhf.engine.llama import LlamaStep
 from rosellm.roserlhf.environment.tasks import split_of, tasks
 from rosellm.roserlhf.errors import ConfigError, GroupError, RangeError, RoseError, ShapeError
 from rosellm.roserlhf.models.causal import load_weights, weights, weights_hash
 from rosellm.roserlhf.store import EventLog, StoredTrajectory
 from rosellm.roserlhf.store.ledger import Ledger
+from rosellm.roserlhf.trainer.account import row_hash
 from rosellm.roserlhf.trainer.checkpoint import checkpoint_steps
 from rosellm.roserlhf.trainer.progress import Progress
 from rosellm.roserlhf.trainer.run import Run, train
 from rosellm.roserlhf.trainer.world import World
-from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, Trajectory
+from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, Trajectory, TransitionRecord
 
 RECIPE = tiny(checkpoint_every=1, keep_checkpoints=9, collect={"temperature": 0.8})
 
@@ -171,6 +173,14 @@ def test_R16_R19_the_logged_advantages_are_those_of_the_public_function(finished
         else:
             assert [logged[t.trajectory_id] for t in group] == expected
     assert logged
+
+
+def test_the_hash_of_a_row_takes_every_legal_id() -> None:
+    def hashed(token: int) -> str:
+        action = PolicyAction(0, [token], [-0.5], "v1", "")
+        return row_hash(row_of(Trajectory("t", "task", "e", "tok", [action], [TransitionRecord(0, None, terminated=True)])))
+
+    assert len({hashed(token) for token in (0, 2**40, 2**63 - 1, 2**63, 2**64)}) == 5
 
 
 def test_train_and_held_out_tasks_are_disjoint(finished: Finished) -> None:

@@ -5,6 +5,7 @@ Reads files only, never live objects, so the same page comes out during a run, a
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -93,5 +94,6 @@ def write_report(run_folder: Path) -> Path:
     except OSError as error:
         raise RunFolderError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # on a read-only disk even what is not there cannot be removed
+            partial.unlink()
     return path

@@ -91,6 +91,7 @@ def check_links(records: Mapping[str, Trajectory], order: Iterable[str], *, live
             got, fix = f"{record.trajectory_id!r} without one", "live=True while the run goes on"
             raise fail(RecordError, "a record that handed off", "have a compaction or rewrite child", got, fix=fix)
     _check_groups(records.values())
+    _check_run(records.values())
     return following
 
 
@@ -169,6 +170,16 @@ def _check_groups(records: Iterable[Trajectory]) -> None:
             if record.task_id != first.task_id:
                 rule = f"be one task's, {first.task_id!r} as in {first.trajectory_id!r}"
                 raise fail(RecordError, f"trajectory {record.trajectory_id!r}: group_id", rule, repr(record.task_id))
+
+
+def _check_run(records: Iterable[Trajectory]) -> None:
+    first: Trajectory | None = None
+    for record in records:
+        if record.run_id is not None:
+            first = first or record
+            if record.run_id != first.run_id:
+                rule = f"be one run's, {first.run_id!r} as in {first.trajectory_id!r}"
+                raise fail(RecordError, f"trajectory {record.trajectory_id!r}: run_id", rule, repr(record.run_id))
 
 
 def in_order(records: Mapping[str, Trajectory]) -> list[str]:

@@ -19,8 +19,12 @@ from rosellm.roserlhf.trajectory import Trajectory
 def row_hash(row: Row) -> str:
     """Hash what of a record enters the loss: ids, masks and behaviour log-probabilities, exclusions apart."""
     digest = hashlib.blake2b(digest_size=16)
-    for column in (array("q", row.token_ids), array("b", row.policy_mask), array("d", row.behaviour_logprobs)):
-        digest.update(column.tobytes())
+    try:
+        ids = array("q", row.token_ids).tobytes()
+    except OverflowError:  # ids beyond 63 bits are legal
+        ids = repr(tuple(row.token_ids)).encode()
+    for column in (ids, array("b", row.policy_mask).tobytes(), array("d", row.behaviour_logprobs).tobytes()):
+        digest.update(column)
     return digest.hexdigest()
 
 

@@ -26,7 +26,7 @@ from rosellm.roserlhf.errors import CheckpointError
 from rosellm.roserlhf.trainer.disk import writing
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
-_OLD = ".{}.old"
+_ASIDE, _OLD = ".{}.tmp", ".{}.old"
 _NAME = re.compile(r"(\d+)|\.(\d+)\.old")
 
 
@@ -54,7 +54,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     for name, tensor in {**checkpoint.model, **checkpoint.optimizer}.items():
         if not bool(tensor.isfinite().all()):
             raise CheckpointError(f"{name} must be finite to be saved, got NaN or infinity at step {checkpoint.step}")
-    final, aside, old = (folder / name.format(checkpoint.step) for name in ("{}", ".{}.tmp", _OLD))
+    final, aside, old = (folder / name.format(checkpoint.step) for name in ("{}", _ASIDE, _OLD))
     with writing(final):
         try:
             _write(aside, checkpoint)
@@ -139,10 +139,14 @@ def prune(folder: Path, keep: int, newest: int) -> None:
     """Remove all but the first and the last `keep` checkpoints up to the step `newest`, which was just saved.
 
     The first, of step 0, stays for good: from it every step can be replayed. What is later than `newest` is of a past that could
-    not be resumed from; it is saved over when its step comes again.
+    not be resumed from; it is saved over when its step comes again. What a process that died left aside goes, too.
     """
     for step in [step for step in checkpoint_steps(folder) if 0 < step <= newest][:-keep]:
-        shutil.rmtree(_place(folder, step))
+        aside = folder / _ASIDE.format(step)
+        shutil.rmtree(aside, ignore_errors=True)
+        _place(folder, step).rename(aside)  # at no moment is half of it there under its name
+    for leftover in folder.glob(_ASIDE.format("*")):
+        shutil.rmtree(leftover)
 
 
 def _place(folder: Path, step: int) -> Path:

@@ -6,6 +6,7 @@ import json
 import re
 import warnings
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -56,19 +57,21 @@ class RunFiles:
         self.notes: list[str] = []
         """What the event log said when it was opened; a torn tail is no damage, it was never acknowledged."""
         self._log: EventLog | None = None
+        self._open = ExitStack()
 
     def close(self) -> None:
         """Close the event log."""
-        if self._log is not None:
-            self._log.close()
+        self._open.close()
 
     @property
     def log(self) -> EventLog:
-        """The event log, opened for reading."""
+        """The event log as it was when it was first asked for: a run that goes on adds rows between two checks."""
         if self._log is None:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                self._log = EventLog.read(self.folder / LOG)
+                log = self._open.enter_context(EventLog.read(self.folder / LOG))
+            self._open.enter_context(log.snapshot())
+            self._log = log
             self.notes += [str(warning.message) for warning in caught]
         return self._log
 

@@ -23,17 +23,21 @@ def checkpoints(run: RunFiles) -> Outcome:
     if not steps:
         fix = "a run that was stopped before its first checkpoint begins anew"
         return Outcome(WHOLE, "info", f"there is no checkpoint in {CHECKPOINTS}", fix=fix)
+    whole = []
     for step in steps:
         try:
             found = load_checkpoint(run.checkpoint(step))
         except CheckpointError as error:
+            if not run.checkpoint(step).exists():  # a run that goes on removes those it needs no more
+                continue
             fix = "remove it: resuming takes the one before" if step != steps[0] else "restore it from a copy"
             return Outcome(WHOLE, "failed", str(error), "the files were damaged or edited", fix)
         if (problem := _odd_checkpoint(run, found)) is not None:
             fix = "restore checkpoint and event log from one copy: they belong together"
             return Outcome(WHOLE, "failed", f"checkpoint {step}: {problem}", "it is of another run or another past", fix)
-    listed = ", ".join(map(str, steps))
-    return Outcome(WHOLE, "passed", f"{len(steps)} whole and finite, their weights those of the policy table: steps {listed}")
+        whole.append(step)
+    listed = ", ".join(map(str, whole))
+    return Outcome(WHOLE, "passed", f"{len(whole)} whole and finite, their weights those of the policy table: steps {listed}")
 
 
 def _odd_checkpoint(run: RunFiles, found: Checkpoint) -> str | None:
