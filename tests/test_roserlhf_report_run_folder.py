@@ -9,6 +9,7 @@ import pytest
 from report_runs import metrics, write_run
 
 from rosellm.roserlhf.errors import RunFolderError
+from rosellm.roserlhf.report import write_report
 from rosellm.roserlhf.report.run_folder import read_run
 
 
@@ -85,6 +86,16 @@ def test_damaged_files_are_reported_and_missing_ones_are_not(tmp_path: Path) -> 
     assert [problem.split(" ")[0] for problem in run.problems] == ["summary.json", "run.toml", "metrics.jsonl"]
     (tmp_path / "summary.json").write_text("[1]")
     assert "summary.json must hold a JSON object, got list" in read_run(tmp_path).problems
+
+
+def test_files_that_are_nested_without_end_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text('{"a":' * 100_000)
+    (tmp_path / "run.toml").write_text("a = " + "[" * 100_000)
+    (tmp_path / "metrics.jsonl").write_text("[" * 100_000)
+    (tmp_path / "tokenizer").mkdir()
+    (tmp_path / "tokenizer" / "tokenizer.json").write_text("[" * 100_000)
+    assert [problem.split(" ")[0] for problem in read_run(tmp_path).problems] == ["summary.json", "run.toml", "metrics.jsonl"]
+    write_report(tmp_path)
 
 
 def test_R51_large_counters_are_exact(tmp_path: Path) -> None:

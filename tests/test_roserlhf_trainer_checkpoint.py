@@ -125,6 +125,10 @@ def _no_json_object(path: Path) -> None:
     (path / "state.json").write_text("[1, 2]")
 
 
+def _nested(path: Path) -> None:
+    (path / "state.json").write_text('{"step":' * 100_000)
+
+
 def _folder_for_file(path: Path) -> None:
     (path / "model.safetensors").unlink()
     (path / "model.safetensors").mkdir()
@@ -138,6 +142,7 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (_torn_state, "must be readable, got JSONDecodeError in it"),
     (_other_state, "must be as it was saved, got another state.json"),
     (_no_json_object, "must be readable, got TypeError in it"),
+    (_nested, "must be readable, got RecursionError in it"),
     (_folder_for_file, "must be readable, got Is a directory"),
 ]
 

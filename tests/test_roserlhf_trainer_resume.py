@@ -192,6 +192,13 @@ def test_a_finished_run_is_returned_at_once(tmp_path: Path, whole: dict[str, Any
     again = train(tiny(), out=tmp_path / "run", resume=True)
     assert (again.status, again.summary) == ("finished", first.summary)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
+    monkeypatch.undo()
+    (tmp_path / "run" / "summary.json").write_text("{")
+    with pytest.raises(RunFolderError, match=r"summary\.json must hold what the run came to, got no JSON"):
+        train(tiny(), out=tmp_path / "run", resume=True)
+    (tmp_path / "run" / "summary.json").unlink()
+    train(tiny(), out=tmp_path / "run", resume=True)
+    assert outcome(tmp_path / "run") == whole
 
 
 def test_R66_a_damaged_newest_checkpoint_is_skipped_and_made_again(tmp_path: Path, whole: dict[str, Any]) -> None:

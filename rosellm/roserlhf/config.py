@@ -142,7 +142,7 @@ def load_toml(path: Path) -> dict[str, Any]:
         options = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"config file must be readable, got {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"config file must be TOML, got {path}: {error}") from error
     options.pop(ABOUT, None)
     return options

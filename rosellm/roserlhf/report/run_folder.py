@@ -100,7 +100,7 @@ class _Reader:
             found = self._mapping(name, json.loads((self.folder / name).read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self.problems.append(f"{name} could not be read: {error}")
             return None
         self._note_words_for_numbers(name, found or {})
@@ -111,7 +111,7 @@ class _Reader:
             return tomllib.loads((self.folder / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self.problems.append(f"{name} could not be read: {error}")
             return None
 
@@ -136,7 +136,7 @@ class _Reader:
     def _line(self, place: str, line: bytes) -> Mapping[str, Any] | None:
         try:
             found = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             self.problems.append(f"{place} is not complete JSON and was skipped: {error}")
             return None
         row = self._mapping(place, found)

@@ -36,7 +36,7 @@ def read_vocabulary(path: Path) -> Vocabulary | None:
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     model = found.get("model") if isinstance(found, dict) else None
     if not isinstance(model, dict):

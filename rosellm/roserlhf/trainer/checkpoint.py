@@ -102,7 +102,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise CheckpointError(f"checkpoint {path} must be complete, got no {Path(error.filename).name}") from error
     except OSError as error:
         raise CheckpointError(f"checkpoint {path} must be readable, got {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, SafetensorError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(f"checkpoint {path} must be readable, got {type(error).__name__} in it") from error

@@ -132,7 +132,11 @@ def _finished(folder: Path) -> Run:
     summary, report = folder / SUMMARY, folder / REPORT
     if not report.is_file() or report.stat().st_mtime_ns < summary.stat().st_mtime_ns:
         write_report(folder)
-    return Run(folder, "finished", json.loads(summary.read_text(encoding="utf-8")))
+    try:
+        return Run(folder, "finished", json.loads(summary.read_text(encoding="utf-8")))
+    except (ValueError, RecursionError) as error:
+        fix = "remove it, and the run goes on from its last checkpoint"
+        raise fail(RunFolderError, str(summary), "hold what the run came to", f"no JSON: {error}", fix=fix) from error
 
 
 class _Loop:

@@ -226,5 +226,5 @@ def _plain(text: str) -> Any:
     """Read a metadata entry: JSON, or else the text itself."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
