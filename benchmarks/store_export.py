@@ -26,11 +26,12 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from store import BATCH, record
 
-from rosellm.roserlhf.store import EventLog, arrow
-from rosellm.roserlhf.store.columns import opened
-from rosellm.roserlhf.store.export_folder import sync
-from rosellm.roserlhf.store.parquet import export_parquet, record_groups, write
-from rosellm.roserlhf.store.parquet_reading import scan_parquet
+from rosellm.roserlhf.store import EventLog
+from rosellm.roserlhf.store.export import arrow
+from rosellm.roserlhf.store.export.columns import opened
+from rosellm.roserlhf.store.export.folder import sync
+from rosellm.roserlhf.store.export.parquet import export_parquet, record_groups, write
+from rosellm.roserlhf.store.export.parquet_reading import scan_parquet
 
 TARGETS = {"export_ratio": (1.6, "lower"), "scan_peak_mb": (600.0, "lower")}
 TOKENS = 2000

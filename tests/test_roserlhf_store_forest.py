@@ -14,7 +14,7 @@ from record_strategies import PROPERTY
 
 from rosellm.roserlhf.errors import RecordError
 from rosellm.roserlhf.store import EventLog, Forest
-from rosellm.roserlhf.store.lineage import Context
+from rosellm.roserlhf.store.forest.context import Context
 from rosellm.roserlhf.trajectory import (
     CopySpan,
     ParentKind,

@@ -14,7 +14,7 @@ from record_strategies import PROPERTY
 from rosellm.roserlhf.batching.credit import group_rows
 from rosellm.roserlhf.errors import RecordError
 from rosellm.roserlhf.store import Forest
-from rosellm.roserlhf.store.law import Account, add
+from rosellm.roserlhf.store.forest.law import Account, add
 from rosellm.roserlhf.trajectory import (
     CopySpan,
     ParentKind,

@@ -13,8 +13,8 @@ from record_strategies import PROPERTY
 
 from rosellm.roserlhf.errors import RangeError, RecordError
 from rosellm.roserlhf.store import Forest
-from rosellm.roserlhf.store.law import SampledRun, sampled_runs
-from rosellm.roserlhf.store.mixed_policy import (
+from rosellm.roserlhf.store.forest.law import SampledRun, sampled_runs
+from rosellm.roserlhf.store.forest.mixed_policy import (
     LAGGING,
     MIXED,
     OLDER,

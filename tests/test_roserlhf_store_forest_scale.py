@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from rosellm.roserlhf.store import Forest
-from rosellm.roserlhf.store.mixed_policy import per_segment_ratios
+from rosellm.roserlhf.store.forest.mixed_policy import per_segment_ratios
 from rosellm.roserlhf.trajectory import (
     CopySpan,
     ParentKind,

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from record_strategies import PROPERTY, trajectories
 
 from rosellm.roserlhf.errors import StoreError
-from rosellm.roserlhf.store import EventLog, lines
-from rosellm.roserlhf.store.exact_json import dumps, loads
-from rosellm.roserlhf.store.lines import export_jsonl, import_jsonl
+from rosellm.roserlhf.store import EventLog
+from rosellm.roserlhf.store.export import lines
+from rosellm.roserlhf.store.export.exact_json import dumps, loads
+from rosellm.roserlhf.store.export.lines import export_jsonl, import_jsonl
 from rosellm.roserlhf.trajectory import ParsedAction, PolicyAction, ToolCall, Trajectory
 
 
@@ -191,7 +192,7 @@ def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_both_formats_lie_in_one_folder(tmp_path: Path) -> None:
-    from rosellm.roserlhf.store.parquet import export_parquet, import_parquet
+    from rosellm.roserlhf.store.export.parquet import export_parquet, import_parquet
 
     with run_log(tmp_path / "events.db") as log:
         export_jsonl(log, tmp_path / "out")

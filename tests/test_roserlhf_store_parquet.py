@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from record_strategies import PROPERTY, trajectories
 
 from rosellm.roserlhf.errors import StoreError
-from rosellm.roserlhf.store import EventLog, export_folder, parquet_reading
-from rosellm.roserlhf.store.footer import protect_footer
-from rosellm.roserlhf.store.parquet import export_parquet, import_parquet
-from rosellm.roserlhf.store.parquet_reading import scan_parquet
+from rosellm.roserlhf.store import EventLog
+from rosellm.roserlhf.store.export import folder as export_folder
+from rosellm.roserlhf.store.export import parquet_reading
+from rosellm.roserlhf.store.export.footer import protect_footer
+from rosellm.roserlhf.store.export.parquet import export_parquet, import_parquet
+from rosellm.roserlhf.store.export.parquet_reading import scan_parquet
 from rosellm.roserlhf.trajectory import CopySpan, ParentLink, PolicyAction, TokenSpan, Trajectory, TransitionRecord
 
 
@@ -193,7 +195,7 @@ def test_an_export_that_fails_leaves_nothing_and_one_that_replaces_keeps_the_old
 ) -> None:
     path = exported(tmp_path, episode())
     before = path.read_bytes()
-    monkeypatch.setattr("rosellm.roserlhf.store.transfer.write_manifest", _full_disk)
+    monkeypatch.setattr("rosellm.roserlhf.store.export.transfer.write_manifest", _full_disk)
     with EventLog.read(tmp_path / "events.db") as log:
         with pytest.raises(StoreError, match="No space left"):
             export_parquet(log, path.parent, overwrite=True)

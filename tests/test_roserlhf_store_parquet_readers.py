@@ -13,7 +13,7 @@ import pytest
 from export_logs import episode
 
 from rosellm.roserlhf.store import EventLog
-from rosellm.roserlhf.store.parquet import export_parquet
+from rosellm.roserlhf.store.export.parquet import export_parquet
 
 Found = dict[int, tuple[float, float]]
 """By step: mean of the scored sums of rewards, mean behaviour log-probability of the sampled tokens."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from rosellm.roserlhf.cli.options import Flag, option_help, parse
 from rosellm.roserlhf.config import Config, build
 from rosellm.roserlhf.errors import ConfigError, RunFolderError
-from rosellm.roserlhf.store.export_folder import Counts
+from rosellm.roserlhf.store.export.folder import Counts
 from rosellm.roserlhf.store.reading import EventReader
 
 FLAGS = {
@@ -37,9 +37,9 @@ def run(argv: Sequence[str]) -> int:
         return 0
     options = build(ExportOptions, parsed.options)
     if options.to == "parquet":
-        from rosellm.roserlhf.store.parquet import export_parquet as write
+        from rosellm.roserlhf.store.export.parquet import export_parquet as write
     else:
-        from rosellm.roserlhf.store.lines import export_jsonl as write
+        from rosellm.roserlhf.store.export.lines import export_jsonl as write
     log_path = event_log(Path(parsed.operands[0]))
     out = Path(parsed.flags.get("out") or log_path.parent / "trajectories")
     step = _step(parsed.flags.get("step"))

@@ -11,7 +11,7 @@ from rosellm.roserlhf.cli.export import described
 from rosellm.roserlhf.cli.options import Flag, option_help, parse
 from rosellm.roserlhf.config import Config
 from rosellm.roserlhf.errors import ConfigError, StoreError
-from rosellm.roserlhf.store.export_folder import manifest_of
+from rosellm.roserlhf.store.export.folder import manifest_of
 
 FLAGS = {
     "out": Flag("run folder to make, or the events.db itself", "RUN"),
@@ -31,9 +31,9 @@ def run(argv: Sequence[str]) -> int:
     source, out = Path(parsed.operands[0]), Path(parsed.flags["out"])
     path = out if out.suffix == ".db" else out / "events.db"
     if format_of(source) == "parquet":
-        from rosellm.roserlhf.store.parquet import import_parquet as read
+        from rosellm.roserlhf.store.export.parquet import import_parquet as read
     else:
-        from rosellm.roserlhf.store.lines import import_jsonl as read
+        from rosellm.roserlhf.store.export.lines import import_jsonl as read
     with warnings.catch_warnings(record=True) as noted:
         warnings.simplefilter("always")
         counts = read(source, path)

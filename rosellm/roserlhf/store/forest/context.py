@@ -15,7 +15,7 @@ from itertools import chain
 from rosellm.roserlhf.checks import fail
 from rosellm.roserlhf.errors import RecordError
 from rosellm.roserlhf.record import plain
-from rosellm.roserlhf.store.links import last_turn, leads_on
+from rosellm.roserlhf.store.forest.links import last_turn, leads_on
 from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, TokenSpan, Trajectory, VersionSpan
 
 

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from rosellm.roserlhf.errors import MissingExtraError
-from rosellm.roserlhf.store.columns import READABLE, Opened, readable
 from rosellm.roserlhf.store.encoding import pack
-from rosellm.roserlhf.store.exact_json import dumps
-from rosellm.roserlhf.store.export_folder import EXPORT_SCHEMA, WRITTEN_BY
-from rosellm.roserlhf.store.outcomes import Outcome
-from rosellm.roserlhf.store.table_rows import COUNTS, VALUES, named
+from rosellm.roserlhf.store.export.columns import READABLE, Opened, readable
+from rosellm.roserlhf.store.export.exact_json import dumps
+from rosellm.roserlhf.store.export.folder import EXPORT_SCHEMA, WRITTEN_BY
+from rosellm.roserlhf.store.export.outcomes import Outcome
+from rosellm.roserlhf.store.export.table_rows import COUNTS, VALUES, named
+from rosellm.roserlhf.store.export.token_columns import TokenColumns, TokenRows
+from rosellm.roserlhf.store.export.transfer import StoredRow, record_checksum
 from rosellm.roserlhf.store.tables import TRAJECTORIES, UPDATES, Table
-from rosellm.roserlhf.store.token_columns import TokenColumns, TokenRows
-from rosellm.roserlhf.store.transfer import StoredRow, record_checksum
 
 try:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from rosellm.roserlhf.checks import fail
 from rosellm.roserlhf.errors import RangeError, RecordError
 from rosellm.roserlhf.record import plain
-from rosellm.roserlhf.store.law import SampledRun
+from rosellm.roserlhf.store.forest.law import SampledRun
 
 OLDER = "older policy version"
 """Not sampled by the newest version of its rollout."""
@@ -127,7 +127,7 @@ def newest_segment_only(runs: Sequence[SampledRun], versions: Sequence[str], *, 
         >>> spans = [VersionSpan(0, 2, "b"), VersionSpan(2, 3, "a")]
         >>> action = PolicyAction(0, [5, 6, 2], [-0.1, -0.5, -0.2], "b", "", version_spans=spans)
         >>> episode = Trajectory("t", "task", "e", "tok", [action], [TransitionRecord(0, None, terminated=True)])
-        >>> from rosellm.roserlhf.store.law import sampled_runs
+        >>> from rosellm.roserlhf.store.forest.law import sampled_runs
         >>> use = newest_segment_only(sampled_runs([episode]), ["b", "a"], current="a")
         >>> use.selection, use.excluded
         ((False, False, True), {'older policy version': 2})

@@ -13,7 +13,7 @@ from rosellm.roserlhf.checks import fail
 from rosellm.roserlhf.errors import RecordError
 from rosellm.roserlhf.record import plain
 from rosellm.roserlhf.record.exclusion import INTERRUPTED, NOT_TRAINABLE, STALE, UNSCORED
-from rosellm.roserlhf.store.links import goes_on, is_open
+from rosellm.roserlhf.store.forest.links import goes_on, is_open
 from rosellm.roserlhf.trajectory import PolicyAction, Trajectory
 
 

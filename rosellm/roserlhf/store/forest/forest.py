@@ -19,10 +19,10 @@ from functools import cached_property
 from rosellm.roserlhf.checks import fail
 from rosellm.roserlhf.errors import RecordError
 from rosellm.roserlhf.record import plain
-from rosellm.roserlhf.store.joined import JoinedAction, join
-from rosellm.roserlhf.store.law import Account, SampledRun, account, add, sampled_runs
-from rosellm.roserlhf.store.lineage import Context, Lineage
-from rosellm.roserlhf.store.links import by_id, check_links, in_order, last_turn
+from rosellm.roserlhf.store.forest.context import Context, Lineage
+from rosellm.roserlhf.store.forest.joined import JoinedAction, join
+from rosellm.roserlhf.store.forest.law import Account, SampledRun, account, add, sampled_runs
+from rosellm.roserlhf.store.forest.links import by_id, check_links, in_order, last_turn
 from rosellm.roserlhf.trajectory import ParentKind, Trajectory
 
 

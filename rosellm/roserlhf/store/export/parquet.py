@@ -11,12 +11,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from rosellm.roserlhf.store import arrow, parquet_reading
-from rosellm.roserlhf.store.export_folder import Counts
-from rosellm.roserlhf.store.footer import protect_footer
+from rosellm.roserlhf.store.export import arrow, parquet_reading
+from rosellm.roserlhf.store.export.folder import Counts
+from rosellm.roserlhf.store.export.footer import protect_footer
+from rosellm.roserlhf.store.export.transfer import Exported, ReadRecord, StoredRow, export_log, import_log
 from rosellm.roserlhf.store.reading import EventReader
 from rosellm.roserlhf.store.tables import Table
-from rosellm.roserlhf.store.transfer import Exported, ReadRecord, StoredRow, export_log, import_log
 
 _GROUP_BYTES = 32 * 2**20
 

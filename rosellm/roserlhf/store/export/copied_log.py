@@ -21,7 +21,7 @@ from typing import Any
 from rosellm.roserlhf.errors import RoseError, StoreError
 from rosellm.roserlhf.store.database import Database
 from rosellm.roserlhf.store.encoding import Packed, pack, unpack_record
-from rosellm.roserlhf.store.export_folder import sync
+from rosellm.roserlhf.store.export.folder import sync
 from rosellm.roserlhf.store.reading import EventReader
 from rosellm.roserlhf.store.tables import INSERT_RECORD, SCHEMA, TRAJECTORIES, Table, stored, trajectory_columns
 

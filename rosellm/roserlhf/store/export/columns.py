@@ -7,8 +7,8 @@ from hashlib import sha256
 from typing import Any
 
 from rosellm.roserlhf.store.encoding import Packed
-from rosellm.roserlhf.store.glance import glance
-from rosellm.roserlhf.store.outcomes import Outcome
+from rosellm.roserlhf.store.export.glance import glance
+from rosellm.roserlhf.store.export.outcomes import Outcome
 from rosellm.roserlhf.store.rows import PackedTrajectory, TrajectorySummary
 
 READABLE: dict[str, str] = {

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rosellm.roserlhf.errors import RoseError, StoreError
-from rosellm.roserlhf.store.columns import Opened, opened
-from rosellm.roserlhf.store.copied_log import CopiedLog, copied_log, row_checksum
 from rosellm.roserlhf.store.encoding import Packed
-from rosellm.roserlhf.store.export_folder import OTHERS, Counts, file_of, new_export, read_manifest, write_manifest
-from rosellm.roserlhf.store.outcomes import Outcome, outcomes
+from rosellm.roserlhf.store.export.columns import Opened, opened
+from rosellm.roserlhf.store.export.copied_log import CopiedLog, copied_log, row_checksum
+from rosellm.roserlhf.store.export.folder import OTHERS, Counts, file_of, new_export, read_manifest, write_manifest
+from rosellm.roserlhf.store.export.outcomes import Outcome, outcomes
 from rosellm.roserlhf.store.reading import EventReader
 from rosellm.roserlhf.store.tables import SCORES, TRAJECTORIES, UPDATES, Table, name
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rosellm.roserlhf.errors import StoreError
-from rosellm.roserlhf.store.columns import Opened
+from rosellm.roserlhf.store.export.columns import Opened
 
 POLICY_ROLE = "assistant"
 """Role of the tokens that the policy sampled."""

@@ -19,14 +19,14 @@ import numpy as np
 
 from rosellm.roserlhf.errors import StoreError
 from rosellm.roserlhf.record.plain import shown
-from rosellm.roserlhf.store import arrow
 from rosellm.roserlhf.store.encoding import Packed, unpack
-from rosellm.roserlhf.store.exact_json import loads
-from rosellm.roserlhf.store.export_folder import require_schema
-from rosellm.roserlhf.store.footer import check_footer
-from rosellm.roserlhf.store.table_rows import COUNTS, VALUES, unnamed
+from rosellm.roserlhf.store.export import arrow
+from rosellm.roserlhf.store.export.exact_json import loads
+from rosellm.roserlhf.store.export.folder import require_schema
+from rosellm.roserlhf.store.export.footer import check_footer
+from rosellm.roserlhf.store.export.table_rows import COUNTS, VALUES, unnamed
+from rosellm.roserlhf.store.export.transfer import ReadRecord, StoredRow
 from rosellm.roserlhf.store.tables import TRAJECTORIES, UPDATES, Table
-from rosellm.roserlhf.store.transfer import ReadRecord, StoredRow
 
 _MOST_VALUES = 2**26
 """Of one column in one row group: 64 times what a row group is written with."""

@@ -1,4 +1,4 @@
-"""JSON lines: `records <-> one line each`, strict JSON that shows everything; see :mod:`rosellm.roserlhf.store.exact_json`.
+"""JSON lines: `records <-> one line each`, strict JSON that shows everything; see :mod:`rosellm.roserlhf.store.export.exact_json`.
 
 A line is whole by itself, so files can be cut and joined by lines. A last line that was torn off is skipped and counted.
 """
@@ -12,15 +12,15 @@ from typing import Any
 
 from rosellm.roserlhf.errors import RoseError, StoreError
 from rosellm.roserlhf.record.plain import shown
-from rosellm.roserlhf.store.columns import READABLE, readable
 from rosellm.roserlhf.store.encoding import pack_record, unpack_record
-from rosellm.roserlhf.store.exact_json import dumps, loads
-from rosellm.roserlhf.store.export_folder import EXPORT_SCHEMA, Counts, require_schema
-from rosellm.roserlhf.store.named_record import from_named, to_named
+from rosellm.roserlhf.store.export.columns import READABLE, readable
+from rosellm.roserlhf.store.export.exact_json import dumps, loads
+from rosellm.roserlhf.store.export.folder import EXPORT_SCHEMA, Counts, require_schema
+from rosellm.roserlhf.store.export.named_record import from_named, to_named
+from rosellm.roserlhf.store.export.table_rows import named, unnamed
+from rosellm.roserlhf.store.export.transfer import Exported, ReadRecord, StoredRow, export_log, import_log, record_checksum
 from rosellm.roserlhf.store.reading import EventReader
-from rosellm.roserlhf.store.table_rows import named, unnamed
 from rosellm.roserlhf.store.tables import TRAJECTORIES, Table
-from rosellm.roserlhf.store.transfer import Exported, ReadRecord, StoredRow, export_log, import_log, record_checksum
 
 _LONGEST_LINE = 2**30
 
@@ -63,7 +63,7 @@ def export_jsonl(
 ) -> Counts:
     """Write a run's log as JSON lines: `folder/trajectories.jsonl`, and the other tables in `folder/tables/`.
 
-    The arguments, the result and the errors are those of :func:`~rosellm.roserlhf.store.parquet.export_parquet`.
+    The arguments, the result and the errors are those of :func:`~rosellm.roserlhf.store.export.parquet.export_parquet`.
     """
     return export_log(log, Path(folder), LINES, step=step, phase=phase, overwrite=overwrite)
 
@@ -71,7 +71,7 @@ def export_jsonl(
 def import_jsonl(source: Path, path: Path) -> Counts:
     """Make a new log from an export as JSON lines, or from its `trajectories.jsonl` alone.
 
-    The arguments and errors are those of :func:`~rosellm.roserlhf.store.parquet.import_parquet`. Lines lost at the end of a
+    The arguments and errors are those of :func:`~rosellm.roserlhf.store.export.parquet.import_parquet`. Lines lost at the end of a
     file are counted in `Counts.lost`.
     """
     return import_log(Path(source), Path(path), LINES)

@@ -1,0 +1,1 @@
+"""How the records of a run hang together: `records -> contexts, rollouts, counts`."""
