@@ -3,8 +3,9 @@
 Run: `python benchmarks/check_batch.py [--repeats N] [--json FILE]`
 
 The batch has a boolean mask, float32 log-probabilities, 64-bit ids and everything that is per row. One is fresh, one was updated:
-its ratios differ from 1, so the checks of temperature and top-p look at tokens. Wall-clock median of many calls; the processor time
-of the calling thread, which another job on the machine inflates less, stands beside it.
+its ratios differ from 1, so the checks of temperature and top-p look at tokens. `everything` is the updated one with every argument
+that is per token as well, and no target is set for it. Wall-clock median of many calls; the processor time of the calling thread,
+which another job on the machine inflates less, stands beside it.
 """
 
 from __future__ import annotations
@@ -61,6 +62,33 @@ def make_batch(*, updated: bool) -> dict[str, Any]:
     }
 
 
+def with_everything(batch: dict[str, Any]) -> dict[str, Any]:
+    """Add whatever is per token: roles, masks, versions, a critic with its returns, and the losses of the tokens."""
+    generator = torch.Generator().manual_seed(1)
+    mask, shape = batch["action_mask"], (ROWS, WIDTH)
+    place = torch.arange(WIDTH)
+    ends = torch.tensor([2000 + 30 * row for row in range(ROWS)])[:, None]
+    roles = torch.where(place < 600, 2, 4).expand(shape).masked_fill(mask, 3).masked_fill(place >= ends, 0).to(torch.int8)
+    advantages = (batch["advantages"][:, None] + 0.3 * torch.randn(shape, generator=generator)) * mask
+    values = torch.randn(shape, generator=generator)
+    token_loss = -advantages * (batch["current_logprobs"] - batch["old_logprobs"]).exp()
+    return batch | {
+        "roles": roles,
+        "valid_mask": (place < ends).clone(),
+        "content_mask": torch.ones(shape, dtype=torch.bool),
+        "reasoning_mask": mask & (place < 700),
+        "versions": torch.full(shape, 7),
+        "current_version": 8,
+        "advantages": advantages,
+        "values": values,
+        "returns": advantages + values,
+        "credit": "token",
+        "token_loss": token_loss,
+        "loss": token_loss[mask].mean(),
+        "aggregation": "token",
+    }
+
+
 def time_ms(call: Callable[[], object], repeats: int) -> tuple[float, float]:
     """Median wall-clock and processor milliseconds of one call."""
     for _ in range(5):
@@ -77,21 +105,23 @@ def time_ms(call: Callable[[], object], repeats: int) -> tuple[float, float]:
 def measure(repeats: int) -> dict[str, dict[str, Any]]:
     """Time both batches with one and with two threads."""
     results: dict[str, dict[str, Any]] = {}
-    for name, batch in (("fresh", make_batch(updated=False)), ("updated", make_batch(updated=True))):
+    updated = make_batch(updated=True)
+    for name, batch in (("fresh", make_batch(updated=False)), ("updated", updated), ("everything", with_everything(updated))):
         report = check_batch(**batch)
         if report.at_least("warning"):
             raise SystemExit(f"the batch is not healthy:\n{report}")
         for threads in (1, 2):
             torch.set_num_threads(threads)
             wall, processor = time_ms(functools.partial(check_batch, **batch), repeats)
-            results[f"{name}_ms_{threads}_thread{'s' * (threads > 1)}"] = entry(wall)
-            results[f"{name}_processor_ms_{threads}_thread{'s' * (threads > 1)}"] = entry(processor)
+            target = None if name == "everything" else TARGET_MS
+            results[f"{name}_ms_{threads}_thread{'s' * (threads > 1)}"] = entry(wall, target)
+            results[f"{name}_processor_ms_{threads}_thread{'s' * (threads > 1)}"] = entry(processor, target)
     return results
 
 
-def entry(value: float) -> dict[str, Any]:
-    """One line of the result."""
-    return {"value": round(value, 3), "target": TARGET_MS, "better": "lower", "ok": value <= TARGET_MS}
+def entry(value: float, target: float | None) -> dict[str, Any]:
+    """One line of the result; without a target it is only told."""
+    return {"value": round(value, 3), "target": target, "better": "lower", "ok": target is None or value <= target}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -102,7 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     results = measure(options.repeats)
     for name, result in results.items():
-        print(f"{name:32s} {result['value']:7.2f} ms   target {result['target']:g}   {'ok' if result['ok'] else 'missed'}")
+        aim = "" if result["target"] is None else f"   target {result['target']:g}   {'ok' if result['ok'] else 'missed'}"
+        print(f"{name:36s} {result['value']:7.2f} ms{aim}")
     if options.json:
         options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
     return 0

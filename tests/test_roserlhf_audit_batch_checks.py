@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from rosellm.roserlhf import group_standardized_advantages, leave_one_out_advantages
 from rosellm.roserlhf.audit import Finding, Report, check_batch
 from rosellm.roserlhf.audit.batch.derivation import batch_wide, relative_to
+from rosellm.roserlhf.audit.batch.device_profile import measure_ids
+from rosellm.roserlhf.audit.batch.host_profile import measure_on_host
 from rosellm.roserlhf.audit.batch.normalisation import readings
-from rosellm.roserlhf.audit.batch.profile import measure_ids
 
 
 def check(**arguments: Any) -> Report:
@@ -40,6 +41,25 @@ def test_R01_a_mask_sliced_in_the_wrong_space_loses_the_first_token() -> None:
     assert right.findings == ()
     assert found(wrong, "mask_shifted").evidence["direction"] == "right"
     assert [finding.check for finding in wrong.at_least("warning")] == ["mask_shifted"]
+
+
+@pytest.mark.parametrize(("by", "direction"), [(1, "right"), (-1, "left")])
+def test_a_mask_that_was_rolled_round_the_edge_of_full_rows_is_shifted(by: int, direction: str) -> None:
+    sampled = torch.arange(9) > torch.tensor([[3], [5], [4]])  # all three end at the edge
+    old = torch.where(sampled, -0.7, 0.0)
+    assert check(action_mask=sampled, old_logprobs=old).findings == ()
+    finding = found(check(action_mask=sampled.roll(by, 1), old_logprobs=old), "mask_shifted")
+    assert (finding.evidence["direction"], finding.evidence["rows"]) == (direction, [0, 1, 2])
+
+
+@pytest.mark.parametrize(("by", "side"), [(1, "right"), (-1, "left")])
+def test_current_log_probabilities_one_position_off_are_named(by: int, side: str) -> None:
+    old = -3 * torch.rand(4, 12, generator=torch.Generator().manual_seed(0))
+    mask = (torch.arange(12) > 2).expand(4, 12)
+    report = check(action_mask=mask, old_logprobs=old, current_logprobs=old.roll(by, 1), lag=0, before_update=True)
+    finding = found(report, "ratio_not_one_when_fresh")
+    assert finding.evidence["current_logprobs too far"] == side
+    assert "one position too far" in finding.cause
 
 
 def test_R02_padding_with_the_stop_id_is_not_a_dropped_stop_token() -> None:
@@ -179,7 +199,8 @@ def test_readings_against_loops() -> None:
     losses = torch.randn(4, 6, generator=generator)
     from rosellm.roserlhf.audit.batch.inputs import Batch
 
-    numbers = readings(Batch(mask=mask, token_loss=losses))
+    batch = Batch(mask=mask, token_loss=losses)
+    numbers = readings(batch, measure_on_host(batch))
     rows = [[float(x) for x, m in zip(row, flags, strict=True) if m] for row, flags in zip(losses, mask, strict=True)]
     live = [row for row in rows if row]
     assert numbers["mean over tokens"] == pytest.approx(sum(map(sum, live)) / sum(map(len, live)))

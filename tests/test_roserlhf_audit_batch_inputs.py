@@ -9,7 +9,7 @@ import pytest
 import torch
 from oracles_audit import Shape, make_world
 
-from rosellm.roserlhf import DtypeError, RangeError, ShapeError
+from rosellm.roserlhf import DeviceError, DtypeError, RangeError, ShapeError
 from rosellm.roserlhf.audit import check_batch
 from rosellm.roserlhf.audit.batch.check_batch import CHECKS, EXPLAINS
 from rosellm.roserlhf.audit.batch.inputs import Reader
@@ -45,12 +45,30 @@ MASK = torch.tensor([[False, True, True], [True, True, False]])
         ),
         ({"action_mask": MASK, "before_update": "no"}, DtypeError, "before_update must be True or False"),
         ({"action_mask": MASK, "loss": torch.ones(2)}, ShapeError, "loss must be one number"),
+        ({"action_mask": MASK, "loss": "small"}, DtypeError, "loss must be a tensor, an array or a list of numbers"),
+        ({"action_mask": MASK, "micro_batches": 2}, DtypeError, "micro_batches must be a sequence"),
+        ({"action_mask": MASK, "micro_batches": ["all"]}, DtypeError, "micro_batches must hold the number of rows"),
+        ({"action_mask": MASK, "stop_ids": [None]}, DtypeError, "stop_ids must be an integer or hold integers"),
+        ({"action_mask": MASK, "sampled_ids": ["a", "b"]}, DtypeError, "sampled_ids must hold one sequence of integers per row"),
+        ({"action_mask": MASK, "temperature": "hot"}, DtypeError, "temperature must be a number"),
+        ({"action_mask": MASK, "top_p": 1.5}, RangeError, "top_p must be in"),
         ({"action_mask": MASK, "prompt_ids": torch.ones(3, 1).long()}, ShapeError, r"prompt_ids must have shape \[2, P\]"),
     ],
 )
 def test_bad_input_is_refused(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         check_batch(**arguments)
+
+
+def test_a_denominator_of_zero_is_a_finding_and_no_stop_ids_are_none() -> None:
+    report = check_batch(action_mask=MASK, loss=1.0, token_loss=torch.ones(2, 3), denominator=0, stop_ids=())
+    assert [(finding.check, finding.severity) for finding in report.findings] == [("aggregation_mismatch", "error")]
+    assert "stop_ids" in report.not_checked["trained_after_stop"]
+
+
+def test_a_report_on_tensors_without_data_cannot_be_read() -> None:
+    with pytest.raises(DeviceError, match="action_mask must hold numbers by the time the report is read"):
+        check_batch(action_mask=MASK.to("meta")).findings  # noqa: B018
 
 
 def test_lists_arrays_and_columns_are_read_like_tensors() -> None:

@@ -11,10 +11,7 @@ import torch
 
 from rosellm.roserlhf import AuditError
 
-pytestmark = [
-    pytest.mark.slow,  # importing trl takes most of it
-    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
 PAGE = Path(__file__).parents[1] / "docs" / "audit.md"
 WORDS = ["<pad>", "<s>", "</s>", "<unk>", *"abcdefghijklmnop"]
 
@@ -63,8 +60,14 @@ def trainer(kind: Any, folder: Path, iterations: int) -> Any:
     )
 
 
-@pytest.mark.parametrize("iterations", [1, 2])
-@pytest.mark.parametrize("name", ["AuditedGRPOTrainer", "AuditedRatioTrainer"])
+@pytest.mark.parametrize(
+    ("name", "iterations"),
+    [
+        ("AuditedGRPOTrainer", 1),
+        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ("AuditedRatioTrainer", "AuditedGroupsTrainer")),
+        *(pytest.param(f"Audited{kind}Trainer", 2, marks=pytest.mark.slow) for kind in ("GRPO", "Ratio", "Groups")),
+    ],
+)
 def test_the_lines_of_the_page_pass_a_healthy_run(name: str, iterations: int, tmp_path: Path) -> None:
     assert trainer(classes_of_the_page()[name], tmp_path, iterations).train().global_step == 4
 
@@ -78,3 +81,14 @@ def test_the_lines_of_the_page_stop_a_run_with_a_fault(tmp_path: Path) -> None:
 
     with pytest.raises(AuditError, match="advantage_nonfinite: the advantage is not finite in 8 of 8 rows"):
         trainer(type("Faulty", (audited,), {"_compute_loss": with_fault}), tmp_path, 1).train()
+
+
+@pytest.mark.slow
+def test_prompts_in_another_order_than_trl_groups_them_stop_the_run(tmp_path: Path) -> None:
+    audited: Any = classes_of_the_page()["AuditedGroupsTrainer"]
+
+    def with_fault(self: Any, inputs: list[dict[str, Any]]) -> Any:
+        return audited._generate_and_score_completions(self, inputs[::2] + inputs[1::2])
+
+    with pytest.raises(AuditError, match="advantage_grouping: the advantages are relative to groups of 4 by position"):
+        trainer(type("Faulty", (audited,), {"_generate_and_score_completions": with_fault}), tmp_path, 1).train()

@@ -146,10 +146,13 @@ def test_stale_tokens_are_excluded_but_their_ratio_is_told(tmp_path: Path) -> No
     ],
 )
 def test_other_phases_say_why_they_moved_nothing(tmp_path: Path, phase: str, words: str) -> None:
-    run = make_run(tmp_path / "run")
+    run = make_run(tmp_path / "run", weights=False)
+    entered = {"machine": {}, "reward_weights": {"correct": 1.0}, "success_component": "correct"}
     with log_of(run) as log:
         log.append_trajectory(rollout("a", trainable=False), step=0, phase=phase)
+        log.append_metrics("process", 1, entered)  # a trainer enters itself under the first step that it makes
     told = explain(run, name_of("a"))
+    assert told.missing == ()
     assert (told.nothing_moved or "").startswith(words)
     assert told.updates == ()
     assert {one.trained for one in told.tokens} == {False}

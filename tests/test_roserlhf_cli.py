@@ -280,7 +280,7 @@ def test_a_folder_without_a_run_cannot_be_resumed(capsys: pytest.CaptureFixture[
         (errors.RunFolderError("out must be a new folder, got runs/x"), 1, "out must be a new folder, got runs/x"),
         (errors.ConfigError("environment must be importable, got a:b"), 2, "environment must be importable, got a:b"),
         (errors.GroupError("none scored: \x1b]0;x\x07\u202e\nTraceback"), 1, "none scored: ⟨U+001B⟩]0;x⟨U+0007⟩⟨U+202E⟩↵Traceback"),
-        (PermissionError(13, "Permission denied", "runs"), 1, "[Errno 13] Permission denied: 'runs'"),
+        (PermissionError(13, "Permission denied", "runs"), 1, "runs cannot be used: Permission denied"),
         (
             ModuleNotFoundError("No module named 'transformers'", name="transformers"),
             2,
@@ -424,3 +424,18 @@ def test_numbers_that_were_not_measured_are_left_out() -> None:
 
 def test_durations_read_as_a_person_says_them() -> None:
     assert [duration(s) for s in (0.2, 59.6, 125, 4800)] == ["0 s", "1 min 0 s", "2 min 5 s", "1 h 20 min"]
+
+
+def test_a_reader_that_has_seen_enough_is_no_error_to_talk_about() -> None:
+    command = f"{sys.executable} -m rosellm.roserlhf.cli --help | true"
+    where = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, env=where)
+    assert ran.stderr == ""
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from explained_runs import name_of, trained_run
+
+    run = trained_run(tmp_path / "run")
+    assert main(["explain", str(run), name_of("a"), "--html", str(tmp_path / "no" / "page.html")]) == 1
+    assert capsys.readouterr().err == f"roserlhf: error: {tmp_path}/no/page.html cannot be used: No such file or directory\n"

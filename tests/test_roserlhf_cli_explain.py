@@ -60,15 +60,23 @@ def test_the_table_has_a_story_a_group_and_a_line_per_token(tmp_path: Path, caps
     assert "A = (R - mean) / (s + 1e-08) = (0 - 0.5) / (0.5 + 1e-08) = -1\n" in out
 
 
+def test_a_verdict_is_whole_in_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["explain", str(trained_run(tmp_path / "run")), name_of("b")]) == 0
+    assert "clip binds: below 0.8, A < 0\n" in capsys.readouterr().out
+
+
 def test_one_token_can_be_checked_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = printed(capsys, "explain", str(trained_run(tmp_path / "run")), name_of("b"), "--token", "2")
     for line in (
         "position 2, id 3, role assistant, turn 0",
         "policy mask 1, content mask 1, loss mask 1: sampled and trained",
-        "R = 1 x correct 0 = 0",
+        "R = 1 * correct 0 = 0",
         "ratio = exp(current - behaviour) = exp(0.40546",
         "verdict: not binding: above 1.2, A < 0; gradient kept",
-        "dL/dl = - dL/dx x w x A = - 1/8 x 1.5 x (-0.99999998) = 0.1875: pushed down",
+        "dL/dl = - dL/dx * w * A = - 1/8 * 1.5 * (-0.99999998) = 0.1875: pushed down",
         "share = |dL/dl| / sum over the update = 0.1875 / 0.8125 = 0.2308",
         "gradient norm 0.75, scaled by 0.6667, learning rate 0.001, made",
     ):

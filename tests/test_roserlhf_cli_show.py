@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,8 +58,8 @@ def test_runs_are_listed_with_what_became_of_them(capsys: pytest.CaptureFixture[
     make_run(Path("runs/begun"))
     metrics(make_run(Path("runs/broken")), {"phase": "train", "step": 1})
     Path("runs/other").mkdir()
-    rows = [line.split() for line in printed(capsys).splitlines()]
-    assert [row[:-2] for row in rows[1:]] == [
+    rows = [re.sub(r"\d+ [kM]?i?B", "", line).split() for line in printed(capsys).splitlines()]
+    assert rows[1:] == [
         ["runs/begun", "grpo", "shop", "0/2", "not", "measured", "begun"],
         ["runs/broken", "grpo", "shop", "1/2", "not", "measured", "not", "finished"],
         ["runs/done", "grpo", "shop", "2/2", "0.250", "→", "0.750", "finished"],
@@ -71,8 +73,19 @@ def test_a_run_shows_counts_and_some_trajectories(tmp_path: Path, capsys: pytest
     assert "attempts: 4 trained\n" in out
     assert "tokens: 8 sampled, 8 trained\n" in out
     assert "train step 1: 4 of 4 trajectories\n" in out
-    assert f"{name_of('a')}      1     1 terminated trained" in out
+    assert f"     1      1  terminated  trained  {name_of('a')}\n" in out
     assert "0.0125" in out
+
+
+def test_ids_and_reasons_stay_whole_in_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    trained_run(tmp_path / "run")
+    assert main(["show", "run"]) == 0
+    assert f"     1      1  terminated  trained  {name_of('a')}\n" in capsys.readouterr().out
+    assert main(["explain", "run", name_of("a")]) == 0
+    assert f"  {name_of('b')}\n" in capsys.readouterr().out
 
 
 def test_trajectories_are_filtered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,3 +171,16 @@ def test_help_lists_the_three_ways(capsys: pytest.CaptureFixture[str]) -> None:
     out = printed(capsys, "--help")
     assert out.count("roserlhf show") == 3
     assert "--reward any|positive|zero|negative|unscored" in out
+
+
+def test_rewards_are_weighed_as_the_run_recorded_and_no_code_of_it_is_imported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = trained_run(tmp_path / "run")
+    toml = run / "run.toml"
+    toml.write_text(toml.read_text(encoding="utf-8").replace('"shop"', '"antigravity:Gone"'), encoding="utf-8")
+    with EventLog.open(run / "events.db") as log:
+        log.append_metrics("process", 2, {"machine": {}, "reward_weights": {"correct": 3.0}, "success_component": "correct"})
+    out = printed(capsys, "run")
+    assert f"     3      1  terminated  trained  {name_of('a')}\n" in out
+    assert "antigravity" not in sys.modules

@@ -33,6 +33,12 @@ def test_records_errors_and_configuration_load_no_torch() -> None:
     assert run_python(code) == "[]"
 
 
+@pytest.mark.parametrize("module", ["audit.explanation.explain", "cli.transcript", "audit.inspection.order"])
+def test_reading_a_run_folder_does_not_wait_for_the_models_of_transformers(module: str) -> None:
+    code = f"import sys, rosellm.roserlhf.{module}; print('transformers.modeling_utils' in sys.modules)"
+    assert run_python(code) == "False"
+
+
 @pytest.mark.parametrize("name", rosellm.roserlhf.__all__)
 def test_every_public_name_resolves(name: str) -> None:
     assert getattr(rosellm.roserlhf, name) is not None

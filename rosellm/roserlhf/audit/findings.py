@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ Severity = Literal["info", "warning", "error"]
 
 _RANK: dict[str, int] = {severity: rank for rank, severity in enumerate(get_args(Severity))}
 _LONGEST_LIST, _LONGEST_TEXT = 16, 300
+_WIDTH = 100
 
 Plain: TypeAlias = "bool | int | float | str | list[Any] | dict[str, Any] | None"
 
@@ -105,7 +107,8 @@ class Report:
         True
         >>> print(report)
         audit of a batch: 1 check, nothing found
-        not checked: foreign_tokens_trained needs roles
+        not checked
+          needs roles: foreign_tokens_trained
     """
 
     def __init__(
@@ -200,9 +203,16 @@ class Report:
         counts = ", ".join(f"{n} {s}" for s in reversed(get_args(Severity)) if (n := self._count(s)))
         made = f"{len(self.checked)} check" + ("" if len(self.checked) == 1 else "s")
         lines = [f"{self.title}: {made}, {counts or 'nothing found'}", *map(str, self.findings)]
-        if self.not_checked:
-            lines.append("not checked: " + ", ".join(f"{name} {reason}" for name, reason in self.not_checked.items()))
-        return "\n".join(_visible_lines(line) for line in lines)
+        return "\n".join(_visible_lines(line) for line in (*lines, *self._not_checked_lines()))
+
+    def _not_checked_lines(self) -> list[str]:
+        """Say what each lacking argument would have made possible, a paragraph each."""
+        names: dict[str, list[str]] = {}
+        for name, reason in self.not_checked.items():
+            names.setdefault(reason, []).append(name)
+        texts = [f"{reason}: {', '.join(those)}" for reason, those in names.items()]
+        paragraphs = [line for text in texts for line in textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")]
+        return ["not checked", *paragraphs] if paragraphs else []
 
     def __repr__(self) -> str:
         return f"<Report {self.title}: " + ("pending>" if self.pending else f"{len(self.findings)} findings, worst {self.worst}>")

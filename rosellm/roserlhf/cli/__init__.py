@@ -67,9 +67,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn  # type: ignore[assignment]
-            return _dispatch(arguments)
+            code = _dispatch(arguments)
+            sys.stdout.flush()
+            return code
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever read the output has seen enough; rich leaves with 1, too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python would complain when it flushes at the end
+        return 1
     except (RoseError, OSError, ModuleNotFoundError) as error:
         shown = missing_extra(error) if isinstance(error, ModuleNotFoundError) else error
         if debug:
@@ -88,6 +93,8 @@ def _warn(message: Warning | str, *_: object) -> None:
 def _one_line(said: object) -> str:
     """Make a line that a terminal only prints: it may quote ids, paths and text of a model."""
     text = str(said)
+    if isinstance(said, OSError) and said.strerror and said.filename is not None:
+        text = f"{said.filename} cannot be used: {said.strerror}"
     if text.isprintable():
         return text
     from rosellm.roserlhf.report.markup import visible  # loads what most calls do without

@@ -16,7 +16,7 @@ from rosellm.roserlhf.cli.run_argument import run_folder
 from rosellm.roserlhf.cli.safe_text import console, safe
 from rosellm.roserlhf.cli.verdicts import show_outcome, show_report, show_totals
 from rosellm.roserlhf.config import Config
-from rosellm.roserlhf.errors import ConfigError, RunFolderError
+from rosellm.roserlhf.errors import ConfigError, MissingExtraError, RoseError, RunFolderError
 
 USAGE = """\
 usage: roserlhf doctor RUN [--repair] [--json FILE]
@@ -27,7 +27,8 @@ RUN      is the run folder to be trusted: hashes, laws, counts, ledger, checkpoi
 --model  find a fault in training by nine steps, each resting on those before
 --batch  find what is wrong with the tensors of one training step
 
-Exit code 0 when nothing failed, 1 when a check failed, 2 when the call was wrong.
+Exit code 0 when nothing failed, 1 when a check failed, 2 when the call was
+wrong or the file holds no batch.
 """
 FLAGS = {
     "model": Flag("a run folder, one of its checkpoints/<step>, or a folder with config.json, safetensors and tokenizer", "M"),
@@ -44,6 +45,8 @@ _BELONGS = {"env": "--model", "html": "--batch", "repair": "RUN"}
 def run(argv: Sequence[str]) -> int:
     """Examine what the command line names; return the exit code."""
     given = {word.partition("=")[0] for word in argv}
+    if not argv:
+        raise ConfigError("doctor must be given one of RUN, --model and --batch, got none")
     verb = next((name for name in ("--model", "--batch") if name in given), "RUN")
     parsed = parse(argv, Config, flags=FLAGS, operands=("RUN",) if verb == "RUN" else ())
     if "help" in parsed.flags:
@@ -137,7 +140,12 @@ def _batch(screen: Console, path: Path, flags: Mapping[str, str]) -> int:
         from rosellm.roserlhf.audit import check_batch  # loads torch
         from rosellm.roserlhf.audit.batch.file import read_batch
 
-        report = check_batch(**read_batch(path))
+        try:
+            report = check_batch(**read_batch(path))
+        except MissingExtraError:
+            raise
+        except RoseError as error:  # no verdict about a batch: another exit code than that of a finding
+            raise ConfigError(str(error)) from error
     show_report(screen, report)
     _write(flags.get("json"), report.to_json() + "\n")
     if "html" in flags:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from rosellm.roserlhf.audit.explanation.credit_formula import brief
@@ -16,6 +15,7 @@ from rosellm.roserlhf.audit.explanation.token_arithmetic import arithmetic
 from rosellm.roserlhf.audit.explanation.token_story import TokenStory
 from rosellm.roserlhf.audit.explanation.update_story import TokenUpdate, UpdateStory
 from rosellm.roserlhf.cli.safe_text import safe
+from rosellm.roserlhf.cli.whole_table import print_whole, whole_table
 
 SHOWN_LINES = 240
 """Lines of a token table; of a longer one the middle is left out."""
@@ -62,12 +62,12 @@ def _show_credit(console: Console, credit: CreditStory, mine: str) -> None:
     if not credit.members:
         return
     console.print()
-    table = _table("group member", ">reward", ">advantage", "")
+    table = whole_table(">reward", ">advantage", "", "group member")
     shown = [one for index, one in enumerate(credit.members) if index < _MEMBERS or one.trajectory_id == mine]
     for member in shown:
         this = "this one" if member.trajectory_id == mine else ""
-        table.add_row(safe(member.trajectory_id), *map(safe, _member(member)), this)
-    console.print(table)
+        table.add_row(*map(safe, _member(member)), this, safe(member.trajectory_id))
+    print_whole(console, table)
     if len(shown) < len(credit.members):
         console.print(safe(f"... and {len(credit.members) - len(shown)} more members"))
     for line in credit.formula:
@@ -112,7 +112,10 @@ def _show_tokens(console: Console, tokens: Sequence[TokenStory], update: UpdateS
                 (part.pad_left if name.startswith(">") else part.pad_right)(width - part.cell_len)
         line = Text(" ").join(parts)
         line.stylize(style)
-        console.print(line, no_wrap=True, overflow="ellipsis")
+        if len(parts) == len(columns):
+            console.print(line, soft_wrap=True)  # the verdict comes last and is what the line is read for
+        else:
+            console.print(line, no_wrap=True, overflow="ellipsis")
 
 
 def _left_out_middle(lines: list[tuple[list[str], str]]) -> list[tuple[list[str], str]]:
@@ -160,12 +163,3 @@ def _number(value: float | None) -> str:
 
 def _text(token: TokenStory) -> str:
     return f"#{token.token_id}" if token.text is None else token.text
-
-
-def _table(*columns: str) -> Table:
-    """Build a table; `>` in front of a name aligns its column to the right."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in columns:
-        right = name.startswith(">")
-        table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
-    return table

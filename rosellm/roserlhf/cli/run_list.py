@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from rosellm.roserlhf.cli.safe_text import safe
+from rosellm.roserlhf.cli.whole_table import print_whole, whole_table
 from rosellm.roserlhf.errors import RunFolderError
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.report.run_folder import Run, read_run
@@ -20,19 +20,17 @@ def show_runs(console: Console, folders: Sequence[Path], below: Path) -> None:
     if not folders:
         console.print(safe(f"no runs below {below}/; `roserlhf train` makes one"))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("run", "recipe", "environment", "steps", "success", "status", "size"):
-        table.add_column(name, justify="right" if name in ("steps", "size") else "left", overflow="fold")
+    table = whole_table("run", "recipe", "environment", ">steps", "success", ">size", "status")
     for folder in folders:
         table.add_row(*map(safe, _cells(folder)))
-    console.print(table)
+    print_whole(console, table)
 
 
 def _cells(folder: Path) -> list[str]:
     try:
         found = read_run(folder)
     except RunFolderError as error:
-        return [str(folder), "", "", "", "", str(error), ""]
+        return [str(folder), "", "", "", "", "", str(error)]
     config = found.config or {}
     return [
         str(folder),
@@ -40,8 +38,8 @@ def _cells(folder: Path) -> list[str]:
         str(config.get("environment", "?")),
         steps_of(found),
         success_of(found),
-        status_of(found),
         units.memory(_size(folder)),
+        status_of(found),
     ]
 
 

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 
 from rosellm.roserlhf.batching.credit import total_reward
 from rosellm.roserlhf.cli.run_list import status_of, steps_of, success_of
 from rosellm.roserlhf.cli.safe_text import safe
-from rosellm.roserlhf.environment.named import environment_class
-from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.cli.whole_table import print_whole, whole_table
+from rosellm.roserlhf.errors import RunFolderError
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.report.run_folder import Run, read_run
 from rosellm.roserlhf.report.token_fate import Fate, fates
 from rosellm.roserlhf.store import EventLog, Ledger, StoredTrajectory
+from rosellm.roserlhf.trainer.provenance import provenance
 
 if TYPE_CHECKING:
     from rosellm.roserlhf.cli.show import ShowOptions
 
 LAST_STEPS = 5
 """Training steps whose metrics are shown."""
-_WHOLE_ID = 64
-"""Ids up to this length are never broken, so that they can be copied."""
 _METRICS = ("success", "reward", "loss", "gradient_norm", "approximate_kl", "clip_fraction")
 
 
@@ -42,17 +41,16 @@ def show_overview(console: Console, folder: Path, options: ShowOptions) -> None:
     if not path.is_file():
         console.print(safe("no event log (events.db) yet"))
         return
-    weights = reward_weights(found.config or {})
     with EventLog.read(path) as log:
         _show_counts(console, log)
-        _show_trajectories(console, log, weights, options)
+        _show_trajectories(console, log, reward_weights(log), options)
 
 
-def reward_weights(config: Mapping[str, object]) -> Mapping[str, float] | None:
-    """Return the weights of the reward components; None where the environment cannot be imported here."""
+def reward_weights(log: EventLog) -> Mapping[str, float] | None:
+    """Return the weights of the reward components as the run recorded them; None if it did not. No code of the run is imported."""
     try:
-        return environment_class(str(config.get("environment"))).reward_weights
-    except ConfigError:
+        return provenance(log, sys.maxsize).reward_weights
+    except RunFolderError:
         return None
 
 
@@ -73,12 +71,12 @@ def _show_metrics(console: Console, found: Run) -> None:
     if not found.train:
         console.print(safe("no training step yet"))
         return
-    table = _table(">step", *(f">{name.replace('_', ' ')}" for name in _METRICS))
+    table = whole_table(">step", *(f">{name.replace('_', ' ')}" for name in _METRICS), gap=1)
     for row in found.train[-LAST_STEPS:]:
         values = [row.number("reward", "total") if name == "reward" else row.number(name) for name in _METRICS]
         table.add_row(str(row.step), *(safe(units.number(value, 3)) for value in values))
     console.print()
-    console.print(table)
+    print_whole(console, table)
 
 
 def _show_counts(console: Console, log: EventLog) -> None:
@@ -115,12 +113,11 @@ def _show_trajectories(console: Console, log: EventLog, weights: Mapping[str, fl
         if step not in stored:
             console.print(safe(f"steps of this phase: {min(stored)} to {max(stored)}"))
         return
-    table = _table("trajectory", ">reward", ">turns", "ending", "fate")
-    table.columns[0].min_width = min(_WHOLE_ID, max(len(one.trajectory.trajectory_id) for one in chosen))
+    table = whole_table(">reward", ">turns", "ending", "fate", "trajectory")
     fate = fates(log, [one.trajectory.trajectory_id for one in chosen], {step}) if options.phase == "train" else {}
     for one in chosen:
         table.add_row(*map(safe, _cells(one, weights, fate.get(one.trajectory.trajectory_id))))
-    console.print(table)
+    print_whole(console, table)
 
 
 def _filter(options: ShowOptions) -> str:
@@ -151,17 +148,9 @@ def _cells(one: StoredTrajectory, weights: Mapping[str, float] | None, fate: Fat
     failure = trajectory.failure
     ending = f"broke off: {failure.cause}" if failure is not None else trajectory.ending or "not ended"
     return [
-        trajectory.trajectory_id,
         "unscored" if reward is None else units.number(reward),
         str(len(trajectory.actions)),
         ending,
         "" if fate is None else fate.entry.state + (f": {fate.entry.reason}" if fate.entry.reason else ""),
+        trajectory.trajectory_id,
     ]
-
-
-def _table(*columns: str) -> Table:
-    """Build a table; `>` in front of a name aligns its column to the right."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in columns:
-        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
-    return table

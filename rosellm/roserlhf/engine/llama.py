@@ -8,14 +8,17 @@ Shapes: B rows, Q new tokens a row, P cache positions, H heads, K key-value head
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import RangeError
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig, LlamaForCausalLM
 
 
 def _dimensions(config: LlamaConfig) -> tuple[int, int, int]:

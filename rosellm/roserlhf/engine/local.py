@@ -17,12 +17,12 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import LlamaForCausalLM
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.engine.llama import Cache, LlamaStep
@@ -30,6 +30,9 @@ from rosellm.roserlhf.engine.protocol import Ack, Chunk, PolicyHandle, Request
 from rosellm.roserlhf.engine.streams import uniforms
 from rosellm.roserlhf.errors import NonFiniteError, RangeError
 from rosellm.roserlhf.models.causal import load_weights
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM
 
 
 @dataclass

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import CheckpointError, RangeError
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM
 
 
 def build_llama(
@@ -40,6 +43,8 @@ def build_llama(
         RangeError: `hidden_size` does not divide by `2 * heads` (rotary embeddings pair the dimensions of a head), or `heads` not
             by `key_value_heads`.
     """
+    from transformers import LlamaConfig, LlamaForCausalLM  # seconds of import, which what only hashes weights does without
+
     if hidden_size % (2 * heads):
         raise checks.fail(RangeError, "hidden_size", f"be a multiple of 2 * heads = {2 * heads}", hidden_size)
     if heads % key_value_heads:

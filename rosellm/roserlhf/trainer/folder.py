@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,8 +18,10 @@ from rosellm.roserlhf.trainer.checkpoint import checkpoint_steps
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.disk import write_whole, writing
 from rosellm.roserlhf.trainer.place import require_free
-from rosellm.roserlhf.trainer.summary import versions
-from rosellm.roserlhf.trainer.world import World
+from rosellm.roserlhf.trainer.versions import versions
+
+if TYPE_CHECKING:
+    from rosellm.roserlhf.trainer.world import World
 
 RUN, LOG, CHECKPOINTS, SUMMARY, REPORT = "run.toml", "events.db", "checkpoints", "summary.json", "report.html"
 

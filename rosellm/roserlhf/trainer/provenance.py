@@ -12,6 +12,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -19,10 +20,13 @@ from rosellm.roserlhf import __version__, checks
 from rosellm.roserlhf.errors import RunFolderError
 from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.trainer.folder import LOG, difference
-from rosellm.roserlhf.trainer.session import PROCESS
-from rosellm.roserlhf.trainer.summary import versions
-from rosellm.roserlhf.trainer.world import World
+from rosellm.roserlhf.trainer.versions import versions
 
+if TYPE_CHECKING:
+    from rosellm.roserlhf.trainer.world import World
+
+PROCESS = "process"
+"""Phase of the rows in which processes enter themselves; they are no measurements and stand in the event log only."""
 _KERNELS = ("MKL_CBWR", "MKL_DEBUG_CPU_TYPE", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 """Environment variables by which the libraries below torch choose their kernels."""
 _CPU = ("model name", "cpu family", "model", "stepping")

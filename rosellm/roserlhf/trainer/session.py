@@ -24,6 +24,7 @@ from rosellm.roserlhf.rollout.collect import Planned
 from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.trainer.disk import append_lines, write_whole
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
+from rosellm.roserlhf.trainer.provenance import PROCESS
 from rosellm.roserlhf.trainer.threads import LoopThread
 from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import Trajectory
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
 
 _T = TypeVar("_T")
-PROCESS = "process"
-"""Phase of the rows in which processes enter themselves; they are no measurements and stand in the event log only."""
 STAGES = ("warm_start", "rollout", "learn", "evaluate")
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 import resource
 import sys
 from collections import Counter
 from typing import Any
 
 from rosellm.roserlhf.trainer.session import Session
-
-_VERSIONED = ("rosellm", "torch", "transformers", "tokenizers", "numpy", "safetensors")
+from rosellm.roserlhf.trainer.versions import versions
 
 
 def summarize(session: Session) -> dict[str, Any]:
@@ -45,17 +42,6 @@ def summarize(session: Session) -> dict[str, Any]:
         "tokens": {"sampled": tokens["sampled"], "trained": tokens["trained"], "excluded": dict(excluded)},
         "versions": versions(),
     }
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that decide the numbers."""
-    found = {"python": platform.python_version()}
-    for name in _VERSIONED:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
 
 
 def _peak_rss_bytes() -> int:

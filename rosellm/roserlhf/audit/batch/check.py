@@ -14,7 +14,8 @@ import numpy as np
 from torch import Tensor
 
 from rosellm.roserlhf.audit.batch.inputs import Batch
-from rosellm.roserlhf.audit.batch.profile import Array, Profile
+from rosellm.roserlhf.audit.batch.profile import Profile
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding
 
 Seen: TypeAlias = Profile[Array]
@@ -53,6 +54,11 @@ def rows_where(flags: Array) -> list[int]:
 def places(flags: Tensor) -> list[list[int]]:
     """Return the first few `[row, position]` at which a token flag is set."""
     return [list(map(int, place)) for place in flags.nonzero()[:SHOWN].tolist()]
+
+
+def pairs(row: Array, place: Array) -> list[list[int]]:
+    """Return the first few of some `[row, position]`."""
+    return [[int(r), int(p)] for r, p in zip(row[:SHOWN], place[:SHOWN], strict=True)]
 
 
 def some(total: int, of: int, what: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 import numbers
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
@@ -15,11 +17,13 @@ from rosellm.roserlhf.audit.batch import credit as credit_checks
 from rosellm.roserlhf.audit.batch import groups, logprobs, masks, normalisation, ratios, sampling, scoring, stops
 from rosellm.roserlhf.audit.batch import roles as role_checks
 from rosellm.roserlhf.audit.batch import values as value_checks
-from rosellm.roserlhf.audit.batch.check import CannotTellError, Check
+from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen
+from rosellm.roserlhf.audit.batch.device_profile import measure_on_device
+from rosellm.roserlhf.audit.batch.host_profile import measure_on_host
 from rosellm.roserlhf.audit.batch.inputs import POLICY_ROLES, Batch, Reader, as_tensor
-from rosellm.roserlhf.audit.batch.profile import Profile, measure, read
+from rosellm.roserlhf.audit.batch.profile import Profile, read
 from rosellm.roserlhf.audit.findings import Contents, Finding, Report
-from rosellm.roserlhf.errors import DtypeError, RangeError, ShapeError
+from rosellm.roserlhf.errors import DeviceError, DtypeError, RangeError, ShapeError
 from rosellm.roserlhf.objective.aggregation import Aggregation
 
 CHECKS: tuple[Check, ...] = (
@@ -238,26 +242,34 @@ def check_batch(
         terminated=reader.flags(terminated, "terminated"),
         truncated=reader.flags(truncated, "truncated"),
         before_update=_flag(before_update, "before_update"),
-        temperature=temperature,
-        top_p=top_p,
-        gamma=gamma,
-        gae_lambda=gae_lambda,
+        temperature=_between(temperature, "temperature", math.inf),
+        top_p=_between(top_p, "top_p", 1.0),
+        gamma=_between(gamma, "gamma", 1.0),
+        gae_lambda=_between(gae_lambda, "gae_lambda", 1.0),
         credit=_one_of(credit, "credit", ("trajectory", "turn", "token")),
         aggregation=_one_of(aggregation, "aggregation", get_args(Aggregation)),
         denominator=_number(denominator, "denominator"),
         micro_batches=_micro_batches(micro_batches, reader.rows),
         reasoning_excluded=bool(_flag(reasoning_excluded, "reasoning_excluded")),
     )
-    profile = measure(batch)
-    report = Report(pending=functools.partial(_finish, batch, profile))
-    wait = reader.mask.device.type == "cpu" if sync is None else sync
+    in_memory = reader.mask.device.type == "cpu"
+    wait = in_memory if sync is None else sync
+    if in_memory and wait:
+        return Report(pending=functools.partial(_judge, batch, measure_on_host(batch))).wait()
+    report = Report(pending=functools.partial(_finish, batch, measure_on_device(batch)))
     return report.wait() if wait else report
 
 
 @torch.no_grad()
 def _finish(batch: Batch, profile: Profile[torch.Tensor]) -> Contents:
-    """Read the measurements back, make every check that has its arguments, and mark consequences."""
-    seen = read(profile)
+    """Read the measurements back and judge them."""
+    if batch.mask.is_meta:
+        raise checks.fail(DeviceError, "action_mask", "hold numbers by the time the report is read", "a tensor on the meta device")
+    return _judge(batch, read(profile))
+
+
+def _judge(batch: Batch, seen: Seen) -> Contents:
+    """Make every check that has its arguments, and mark consequences."""
     found: list[Finding] = []
     made: list[str] = []
     lacking: dict[str, str] = {}
@@ -284,7 +296,7 @@ def marked(found: Sequence[Finding]) -> list[Finding]:
 def _number(value: Any, argument: str) -> torch.Tensor | None:
     if value is None:
         return None
-    tensor = value.detach() if checks.is_tensor(value) else torch.tensor(value)
+    tensor = as_tensor(value, argument).detach()
     if tensor.numel() != 1:
         raise checks.fail(ShapeError, argument, "be one number", f"shape {tuple(tensor.shape)}")
     return tensor.reshape(())
@@ -314,12 +326,23 @@ def _current_version(version: str | int | None, *, ordered: bool) -> str | int |
 def _stop_ids(stop_ids: Any) -> tuple[int, ...] | None:
     if stop_ids is None:
         return None
-    return (stop_ids,) if isinstance(stop_ids, int) else tuple(int(token) for token in checks.items(stop_ids, "stop_ids"))
+    ids = [stop_ids] if isinstance(stop_ids, numbers.Integral) else checks.items(stop_ids, "stop_ids")
+    try:
+        return tuple(operator.index(token) for token in ids) or None
+    except TypeError as error:
+        raise checks.fail(DtypeError, "stop_ids", "be an integer or hold integers", f"{stop_ids!r:.80}") from error
 
 
 def _policy_codes(policy_roles: Sequence[str | int], names: Sequence[str]) -> tuple[int, ...]:
     wanted = {role for role in policy_roles if isinstance(role, str)}
     return (*(role for role in policy_roles if isinstance(role, int)), *(c for c, name in enumerate(names) if name in wanted))
+
+
+def _between(value: float | None, argument: str, high: float) -> float | None:
+    if value is not None:
+        value = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else value
+        checks.number_in(value, argument, 0.0, high)
+    return value
 
 
 def _one_of(value: str | None, argument: str, allowed: Sequence[str]) -> str | None:
@@ -331,6 +354,9 @@ def _one_of(value: str | None, argument: str, allowed: Sequence[str]) -> str | N
 def _micro_batches(sizes: Sequence[int] | None, rows: int) -> tuple[int, ...] | None:
     if sizes is None:
         return None
-    if sum(sizes) != rows:
-        raise checks.fail(RangeError, "micro_batches", f"sum to the number of rows ({rows})", list(sizes))
-    return tuple(sizes)
+    given = checks.items(sizes, "micro_batches")
+    if not all(type(size) is int and size >= 0 for size in given):
+        raise checks.fail(DtypeError, "micro_batches", "hold the number of rows of each micro-batch", f"{given!r:.80}")
+    if sum(given) != rows:
+        raise checks.fail(RangeError, "micro_batches", f"sum to the number of rows ({rows})", given)
+    return tuple(given)

@@ -11,7 +11,7 @@ from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen, pla
 from rosellm.roserlhf.audit.batch.derivation import Fit, are_raw, batch_wide, chunks, interleaved, relative_to
 from rosellm.roserlhf.audit.batch.groups import members, scored_rewards, uniform_groups
 from rosellm.roserlhf.audit.batch.inputs import Batch
-from rosellm.roserlhf.audit.batch.profile import Array
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding
 
 _TINY = 1e-6
@@ -180,15 +180,20 @@ def advantage_in_uniform_group(batch: Batch, seen: Seen) -> Iterator[Finding]:
     assert seen.reward is not None
     uniform = uniform_groups(seen) & np.isfinite(seen.reward) & np.isfinite(advantages)
     wrong = uniform & (np.abs(advantages) > _TINY)
-    if not wrong.any() or _without_groups(seen, advantages):
+    if not wrong.any() or _without_groups(seen, advantages) or _whitened_after(who.group, who.reward, advantages[who.rows]):
         return
+    foreign = _of_other_rewards(who.group, who.reward, advantages[who.rows])
     yield Finding(
         "advantage_in_uniform_group",
-        "error",
+        "info" if foreign else "error",
         f"an advantage in {some(int(wrong.sum()), batch.rows, 'row')} whose group has no difference in reward",
         {"rows": rows_where(wrong)[:8], "rewards": seen.reward[wrong][:8], "advantages": advantages[wrong][:8]},
-        "a rounding residue was divided by a standard deviation that is a residue too, or a group of one kept its raw reward",
-        "set the advantage of a group to 0 where max == min; never decide it by a small standard deviation",
+        "the advantages were made from other rewards (a penalty or weights came in between) or over other groups than these"
+        if foreign
+        else "a rounding residue was divided by a standard deviation that is a residue too, or a group of one kept its raw reward",
+        "pass the rewards that entered the estimator"
+        if foreign
+        else "set the advantage of a group to 0 where max == min; never decide it by a small standard deviation",
     )
 
 
@@ -201,10 +206,30 @@ def _without_groups(seen: Seen, advantages: Array) -> bool:
     return batch_wide(rewards, advantages) is not None
 
 
+def _whitened_after(group: Array, reward: Array, advantage: Array) -> bool:
+    """Whether a constant was taken off all advantages after they were centred in their groups: whitened over the batch."""
+    known = np.isfinite(reward) & np.isfinite(advantage)
+    group, reward, advantage = np.unique(group[known], return_inverse=True)[1], reward[known], advantage[known]
+    lowest, highest = np.full(len(group), np.inf), np.full(len(group), -np.inf)
+    np.minimum.at(lowest, group, reward)
+    np.maximum.at(highest, group, reward)
+    constant = advantage[(highest == lowest)[group]]
+    if not len(constant) or np.ptp(constant) > _TINY:
+        return False
+    return relative_to(group, reward, advantage - constant[0]) is not None
+
+
+def _of_other_rewards(group: Array, reward: Array, advantage: Array) -> bool:
+    """Whether the groups that do differ in reward contradict it, too: then equal rewards here say nothing."""
+    known = np.isfinite(reward) & np.isfinite(advantage)
+    differ = any(np.ptp(reward[known & (group == one)]) > _TINY for one in np.unique(group[known]))
+    return differ and relative_to(group, reward, advantage) is None
+
+
 def padding_in_statistics(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find token advantages that have mean 0 and deviation 1 over all positions, padding included, and not over trained tokens."""
     assert batch.advantages is not None
-    if batch.advantages.ndim == 1 or row_advantages(seen) is not None:
+    if batch.advantages.ndim == 1 or row_advantages(seen) is not None or not _may_be_whitened(batch, seen):
         return
     everything = batch.advantages[batch.advantages.isfinite()].double()
     trained = batch.advantages[batch.mask].double()
@@ -221,6 +246,19 @@ def padding_in_statistics(batch: Batch, seen: Seen) -> Iterator[Finding]:
             "mean() and std() were taken of the padded tensor",
             "take both over the tokens of the mask",
         )
+
+
+def _may_be_whitened(batch: Batch, seen: Seen) -> bool:
+    """Whether mean and deviation over all positions are near 0 and 1, or unknown because not all numbers are finite."""
+    assert seen.advantage is not None
+    assert seen.advantage.everywhere is not None
+    assert seen.advantage.squares_everywhere is not None
+    total, squares = float(seen.advantage.everywhere.sum()), float(seen.advantage.squares_everywhere.sum())
+    if not np.isfinite([total, squares]).all():
+        return True
+    count = batch.mask.numel()
+    variance = max(0.0, squares - total**2 / count) / max(1, count - 1)
+    return _whitened(total / count, variance**0.5, 1e-2)
 
 
 def _whitened(mean: float, deviation: float, tolerance: float = 3e-3) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rosellm.roserlhf.audit.batch.profile import Array
+from rosellm.roserlhf.audit.batch.runs import Array
 
 _TOLERANCE = 2e-3
 

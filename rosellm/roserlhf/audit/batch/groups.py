@@ -10,7 +10,7 @@ import numpy as np
 
 from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen, some
 from rosellm.roserlhf.audit.batch.inputs import Batch
-from rosellm.roserlhf.audit.batch.profile import Array
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding, Severity
 
 
@@ -24,6 +24,17 @@ class Members:
     """NaN where it was not scored."""
     rows: Array
     """A row of each member."""
+
+    @functools.cached_property
+    def uniform(self) -> tuple[Array, Array]:
+        """Scored members per group, and whether all their rewards are one number."""
+        assert self.reward is not None
+        known = np.isfinite(self.reward)
+        count = int(self.group.max(initial=-1)) + 1
+        low, high = np.full(count, np.inf), np.full(count, -np.inf)
+        np.minimum.at(low, self.group[known], self.reward[known])
+        np.maximum.at(high, self.group[known], self.reward[known])
+        return np.bincount(self.group[known], minlength=count), low >= high
 
 
 @functools.lru_cache(maxsize=4)
@@ -91,7 +102,7 @@ def groups_uniform(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find groups whose rewards are all equal: all of them is a batch without a signal."""
     who = members(seen)
     assert who.reward is not None
-    sizes, uniform = _uniform(who)
+    sizes, uniform = who.uniform
     compared = sizes >= 2
     if not (uniform & compared).any():
         return
@@ -108,21 +119,10 @@ def groups_uniform(batch: Batch, seen: Seen) -> Iterator[Finding]:
     )
 
 
-def _uniform(who: Members) -> tuple[Array, Array]:
-    """Scored members per group, and whether all their rewards are one number."""
-    assert who.reward is not None
-    known = np.isfinite(who.reward)
-    count = int(who.group.max(initial=-1)) + 1
-    low, high = np.full(count, np.inf), np.full(count, -np.inf)
-    np.minimum.at(low, who.group[known], who.reward[known])
-    np.maximum.at(high, who.group[known], who.reward[known])
-    return np.bincount(who.group[known], minlength=count), low >= high
-
-
 def uniform_groups(seen: Seen) -> Array:
     """Rows whose group has equal rewards; a group of one is uniform."""
     who = members(seen)
-    flags = _uniform(who)[1]
+    flags = who.uniform[1]
     assert seen.group is not None
     return flags[np.searchsorted(np.unique(seen.group[who.rows]), seen.group)]
 
@@ -137,12 +137,12 @@ def groups_mixed(batch: Batch, seen: Seen) -> Iterator[Finding]:
     if batch.prompt_ids is None and (seen.mask.first[who.rows] == 0).any():
         raise CannotTellError("needs prompt_ids, because input_ids are completions alone")
     prompt, group = np.unique(seen.prompt[who.rows], return_inverse=True)[1], who.group
-    pairs = np.unique(np.stack([prompt, group]), axis=1)
-    if pairs.shape[1] == len(np.unique(group)) == len(np.unique(prompt)):
+    groups = int(group.max(initial=-1)) + 1
+    if len(np.unique(prompt * groups + group)) == groups == int(prompt.max(initial=-1)) + 1:
         return
     prompt = np.unique(_prompts(batch, seen, who.rows), return_inverse=True)[1]
-    pairs = np.unique(np.stack([prompt, group]), axis=1)
-    groups_of, prompts_of = np.bincount(pairs[0]), np.bincount(pairs[1])
+    pairs = np.unique(prompt * groups + group)
+    groups_of, prompts_of = np.bincount(pairs // groups), np.bincount(pairs % groups)
     spread, merged = groups_of > 1, prompts_of > 1
     crossing = spread[prompt] & merged[group]
     repeats = np.bincount(prompt)

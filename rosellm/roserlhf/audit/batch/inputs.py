@@ -6,6 +6,7 @@ numpy arrays and lists are taken for tensors. What is not given stays None, and 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
+from rosellm.roserlhf.audit.batch.runs import Array, Runs, runs_of
 from rosellm.roserlhf.errors import DtypeError, ShapeError
 from rosellm.roserlhf.masked import at_least_float32
 
@@ -98,26 +100,24 @@ class Batch:
         return self.mask.shape[1]
 
     @cached_property
-    def lanes(self) -> Tensor:
-        """int32 `[B, T]`, all bits set where the mask is: what `keep` selects by."""
-        return self.mask.to(torch.int32).neg_()
+    def runs(self) -> Runs:
+        """Stretches of consecutive trained tokens; waits for the device."""
+        return runs_of(self.mask.cpu().numpy())
 
-    @cached_property
-    def ends(self) -> Tensor:
-        """bool `[B, T]`, the last token of each run of trained tokens."""
-        ends = self.mask.clone()
-        ends[:, :-1] &= ~self.mask[:, 1:]
-        return ends
+    def trained(self, values: Tensor, rows: int | None = None) -> Array:
+        """Return the entries at trained tokens (of the first rows), in reading order, on the host; waits for the device."""
+        return np.asarray(values[:rows].cpu().numpy()[self.mask[:rows].cpu().numpy()])
+
+    def at(self, values: Tensor, row: Array, place: Array) -> Array:
+        """Return the entries at some places, on the host; waits for the device."""
+        if values.device.type == "cpu":
+            return np.asarray(values.numpy()[row, place])
+        there = [torch.as_tensor(index, device=values.device) for index in (row, place)]
+        return np.asarray(values[there[0], there[1]].cpu().numpy())
 
     def role_name(self, code: int) -> str:
         """Name a role."""
         return self.role_names[code] if 0 <= code < len(self.role_names) else f"role {code}"
-
-    def keep(self, values: Tensor) -> Tensor:
-        """Return the selected values and exact zeros elsewhere: selected by bits, far faster than `masked_fill` on a CPU."""
-        if values.dtype == torch.float64:
-            return (values.view(torch.int64) & self.lanes.long()).view(torch.float64)
-        return (values.view(torch.int32) & self.lanes).view(torch.float32)
 
     @cached_property
     def present(self) -> frozenset[str]:
@@ -248,7 +248,10 @@ class Reader:
         rows = checks.items(value, "sampled_ids")
         if len(rows) != self.rows:
             raise checks.fail(ShapeError, "sampled_ids", f"have one sequence per row ({self.rows})", len(rows))
-        return tuple(tuple(int(token) for token in row) for row in rows)
+        try:
+            return tuple(tuple(operator.index(token) for token in row) for row in rows)
+        except TypeError as error:
+            raise checks.fail(DtypeError, "sampled_ids", "hold one sequence of integers per row", f"{rows[:1]!r:.80}") from error
 
     def _row(self, tensor: Tensor, argument: str) -> Tensor:
         if tuple(tensor.shape) not in ((self.rows,), (self.rows, 1)):

@@ -13,8 +13,10 @@ import numpy as np
 from torch import Tensor
 
 from rosellm.roserlhf.audit.batch.check import Check, Seen, places, rows_where, some
+from rosellm.roserlhf.audit.batch.flags import below_zero, count, is_one_of
 from rosellm.roserlhf.audit.batch.inputs import Batch
-from rosellm.roserlhf.audit.batch.profile import Array, OverlapColumns, below_zero, count, is_one_of
+from rosellm.roserlhf.audit.batch.profile import OverlapColumns
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding
 
 _REPAIRED = 0.1
@@ -121,8 +123,8 @@ def _sources(batch: Batch, seen: Seen) -> Iterator[tuple[str, Tensor, OverlapCol
 
 
 def _moved(mask: Tensor, wanted: Tensor, by: int) -> OverlapColumns[Array]:
-    """The overlap, had the mask stood one position further left (-1) or right (1); what falls off the row stays counted."""
-    here = count(mask[:, 1:] & wanted[:, :-1]) if by < 0 else count(mask[:, :-1] & wanted[:, 1:])
+    """The overlap, had the mask stood one position further left (-1) or right (1), rolled round the edge."""
+    here = count(mask.roll(by, 1) & wanted)
     return OverlapColumns((count(mask) - here).cpu().numpy(), (count(wanted) - here).cpu().numpy())
 
 

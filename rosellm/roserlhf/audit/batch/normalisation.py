@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from rosellm.roserlhf.audit.batch.check import Check, Seen
 from rosellm.roserlhf.audit.batch.inputs import Batch
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding
 
 _TOLERANCE, _HALF_TOLERANCE = 1e-4, 1e-2
@@ -26,16 +27,16 @@ _DECLARED = {
 def aggregation_mismatch(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find a loss that is not the declared aggregation of the token losses, and name the one that it is."""
     assert batch.loss is not None
-    assert batch.token_loss is not None
+    assert seen.loss is not None
     if not seen.mask.trained.any():
         return
-    loss, numbers = float(batch.loss), readings(batch)
-    size = float(batch.token_loss[batch.mask].double().abs().mean())
+    loss, numbers = float(batch.loss), means(batch, seen)
+    size = float(seen.loss.size.sum()) / int(seen.mask.trained.sum())
     if size == 0:
         return
-    declared = _declared(batch, numbers)
+    declared = _declared(batch, seen, numbers)
     if declared is None:
-        matches = [name for name, value in numbers.items() if _equal(batch, value, size)]
+        matches = [name for name, value in readings(batch, seen).items() if _equal(batch, value, size)]
         yield Finding(
             "aggregation_mismatch", "info", f"the loss is the {matches[0]}" if matches else "the loss is no known mean", {}
         )
@@ -43,7 +44,7 @@ def aggregation_mismatch(batch: Batch, seen: Seen) -> Iterator[Finding]:
     name, wanted = declared
     if _equal(batch, wanted, size):
         return
-    matches = [other for other, value in numbers.items() if other != name and _equal(batch, value, size)]
+    matches = [other for other, value in readings(batch, seen).items() if other != name and _equal(batch, value, size)]
     yield Finding(
         "aggregation_mismatch",
         "error" if matches else "warning",
@@ -57,64 +58,64 @@ def aggregation_mismatch(batch: Batch, seen: Seen) -> Iterator[Finding]:
     )
 
 
-def _declared(batch: Batch, numbers: dict[str, float]) -> tuple[str, float] | None:
+def _declared(batch: Batch, seen: Seen, numbers: dict[str, float]) -> tuple[str, float] | None:
     """What the loss should be: the given denominator wins over the counted one."""
     if batch.denominator is not None:
         unit = batch.aggregation or "token"
         values = numbers if unit in ("token", "sequence_sum") else None
-        total = numbers["sum"] if values is not None else numbers[_DECLARED[unit]] * _units(batch, unit)
-        return f"{_DECLARED[unit]} over the given denominator", total / float(batch.denominator)
+        total = numbers["sum"] if values is not None else numbers[_DECLARED[unit]] * _units(seen, unit)
+        return f"{_DECLARED[unit]} over the given denominator", total / float(batch.denominator) if batch.denominator else math.nan
     if batch.aggregation is None or _DECLARED[batch.aggregation] not in numbers:
         return None
     return _DECLARED[batch.aggregation], numbers[_DECLARED[batch.aggregation]]
 
 
-def _units(batch: Batch, unit: str) -> int:
-    live = batch.mask.any(1)
-    if unit == "rollout" and batch.rollout_ids is not None:
-        return len(torch.unique(batch.rollout_ids.codes.to(live.device)[live]))
-    return int(live.sum())
+def _units(seen: Seen, unit: str) -> int:
+    live = seen.mask.trained > 0
+    return len(np.unique(seen.rollout[live])) if unit == "rollout" and seen.rollout is not None else int(live.sum())
 
 
-def readings(batch: Batch) -> dict[str, float]:
+def readings(batch: Batch, seen: Seen) -> dict[str, float]:
     """Aggregate the token losses in every way that people mean, or get by mistake."""
-    assert batch.token_loss is not None
-    kept = batch.token_loss.double().masked_fill(~batch.mask, 0)
-    sums, counts = kept.sum(1), batch.mask.sum(1).double()
+    assert seen.loss is not None
+    numbers = means(batch, seen)
+    splits = (batch.micro_batches,) if batch.micro_batches is not None else _even_splits(batch.rows)
+    for sizes in splits:
+        numbers |= _micro_batches(seen.loss.total, seen.mask.trained, sizes, numbers["mean over tokens"])
+    return numbers
+
+
+def means(batch: Batch, seen: Seen) -> dict[str, float]:
+    """Aggregate the token losses in every way that needs no split into micro-batches."""
+    assert seen.loss is not None
+    sums, counts = seen.loss.total, seen.mask.trained
     live = counts > 0
-    total, tokens, rows = float(sums.sum()), float(counts.sum()), int(live.sum())
+    total, tokens, rows = float(sums.sum()), int(counts.sum()), int(live.sum())
     numbers = {
         "mean over tokens": total / tokens,
         "mean over sequences of token means": float((sums[live] / counts[live]).mean()),
         "mean over sequences of token sums": total / rows,
     }
-    if batch.rollout_ids is not None:
-        rollout = torch.unique(batch.rollout_ids.codes.to(sums.device)[live], return_inverse=True)[1]
-        size = int(rollout.max()) + 1
-        per_sum, per_count = (
-            sums.new_zeros(size).index_add(0, rollout, sums[live]),
-            sums.new_zeros(size).index_add(0, rollout, counts[live]),
-        )
-        numbers["mean over rollouts of token means"] = float((per_sum / per_count).mean())
+    if seen.rollout is not None:
+        rollout = np.unique(seen.rollout[live], return_inverse=True)[1]
+        per_rollout = np.bincount(rollout, sums[live]) / np.bincount(rollout, counts[live])
+        numbers["mean over rollouts of token means"] = float(per_rollout.mean())
     numbers["mean over all positions, padding and context included"] = total / batch.mask.numel()
-    if batch.valid_mask is not None:
-        numbers["mean over all tokens that are not padding, context included"] = total / max(1, int(batch.valid_mask.sum()))
+    if seen.mask.valid is not None:
+        numbers["mean over all tokens that are not padding, context included"] = total / max(1, int(seen.mask.valid.sum()))
     numbers["mean over all rows of token sums, empty ones included"] = total / batch.rows
     numbers["sum"] = total
-    splits = (batch.micro_batches,) if batch.micro_batches is not None else _even_splits(batch.rows)
-    for sizes in splits:
-        numbers |= _micro_batches(sums, counts, sizes, total / tokens)
     return numbers
 
 
-def _micro_batches(sums: Tensor, counts: Tensor, sizes: tuple[int, ...], mean: float) -> dict[str, float]:
+def _micro_batches(sums: Array, counts: Array, sizes: tuple[int, ...], mean: float) -> dict[str, float]:
     """The two slips of gradient accumulation."""
-    part_sums = [float(part.sum()) for part in sums.split(list(sizes))]
-    part_counts = [float(part.sum()) for part in counts.split(list(sizes))]
-    means = [s / c for s, c in zip(part_sums, part_counts, strict=True) if c]
+    ends = np.cumsum(sizes)[:-1]
+    part_sums, part_counts = ([float(part.sum()) for part in np.split(column, ends)] for column in (sums, counts))
+    parts = [s / c for s, c in zip(part_sums, part_counts, strict=True) if c]
     name = f"{len(sizes)} micro-batches"
     return {
-        f"mean of the token means of {name}": sum(means) / len(means),
+        f"mean of the token means of {name}": sum(parts) / len(parts),
         f"mean over tokens, divided again by the number of {name}": mean / len(sizes),
     }
 

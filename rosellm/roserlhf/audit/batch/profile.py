@@ -1,27 +1,26 @@
-"""The batch in a few numbers per row: computed on the device in cheap passes, read back once, enough to see that nothing is wrong.
+"""The batch in a few numbers per row, enough to see that nothing is wrong.
 
-Each record below exists twice: with tensors `[B]` on the device, then (`read`) with arrays on the host. Nothing before `read` waits
-for the device. Selection is by bits, so NaN at masked positions changes nothing.
+Tensors in main memory are measured there (`host_profile`). On a device the records below exist twice: with tensors `[B]`, measured
+in passes that wait for nothing (`device_profile`), then, after `read`, with arrays on the host. Both say the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rosellm.roserlhf.audit.batch.inputs import Batch
+from rosellm.roserlhf.audit.batch.runs import Array
 
-Array: TypeAlias = NDArray[Any]
 Column = TypeVar("Column")
 """Tensor `[B]` on the device, array `[B]` on the host."""
 
-_PROMPT_TOKENS = 128
+PROMPT_TOKENS = 128
 """How many tokens before the first trained one stand for the prompt; what agrees in them is compared in full."""
 
 
@@ -37,11 +36,12 @@ class MaskColumns(Generic[Column]):
     """Position of the last; -1 if there is none."""
     runs: Column
     """Stretches of consecutive trained tokens."""
-    not_binary: Column | None
+    not_binary: Column | None = None
     """Entries of the mask that are neither 0 nor 1; None: it is boolean."""
-    padding: Column | None
+    padding: Column | None = None
     """Trained tokens outside `valid_mask`."""
-    valid: Column | None
+    valid: Column | None = None
+    """Entries of `valid_mask`."""
 
 
 @dataclass(frozen=True)
@@ -60,28 +60,32 @@ class LogprobColumns(Generic[Column]):
 
     total: Column
     highest: Column
-    """At least 0 where something is masked, since selection leaves zeros."""
+    """May be 0 instead of a number below it."""
     low_bits: Column | None
-    """0 if every eighth number is exactly representable in bfloat16; None for float64."""
+    """Not 0 anywhere: some number is not exactly representable in bfloat16, by a sample; None for float64."""
 
 
 @dataclass(frozen=True)
 class AdvantageColumns(Generic[Column]):
-    """Advantages over the trained tokens; for advantages per row all three are the row's."""
+    """Advantages over the trained tokens; for advantages per row the first three are the row's and the others None."""
 
     total: Column
     lowest: Column
     highest: Column
+    everywhere: Column | None = None
+    """Sum over all positions, padding included."""
+    squares_everywhere: Column | None = None
 
 
 @dataclass(frozen=True)
 class RatioColumns(Generic[Column]):
     """current - old over the trained tokens."""
 
-    total: Column
     squares: Column
     lowest: Column
+    """May be 0 instead of a number above it."""
     highest: Column
+    """May be 0 instead of a number below it."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,15 @@ class StopColumns(Generic[Column]):
     """Runs whose last token comes after a stop token."""
 
 
+@dataclass(frozen=True)
+class LossColumns(Generic[Column]):
+    """Losses of the trained tokens before aggregation, summed with 64 bits where the device has them."""
+
+    total: Column
+    size: Column
+    """Sum of their absolute values."""
+
+
 @dataclass(frozen=True, eq=False)
 class Profile(Generic[Column]):
     """Everything measured; a part is None if its arguments were not given."""
@@ -107,12 +120,17 @@ class Profile(Generic[Column]):
     old: LogprobColumns[Column] | None = None
     current: LogprobColumns[Column] | None = None
     ratio: RatioColumns[Column] | None = None
+    reasoning: OverlapColumns[Column] | None = None
+    """Over the places where `reasoning_mask` is true."""
+    scaffold: Column | None = None
+    """Runs of two tokens or more that start with a token of the chat template."""
     stops: StopColumns[Column] | None = None
     advantage: AdvantageColumns[Column] | None = None
+    loss: LossColumns[Column] | None = None
     reward: Column | None = None
     """Sum over the row."""
     lowest_id: Column | None = None
-    """Below 0 if an id of the row is."""
+    """Below 0 if a trained id of the row is, and sometimes without that."""
     prompt: Column | None = None
     """Hash of the prompt's last tokens."""
     group: Column | None = None
@@ -127,139 +145,19 @@ class Profile(Generic[Column]):
     truncated: Column | None = None
 
 
-def measure(batch: Batch) -> Profile[Tensor]:
-    """Take every cheap measurement for which the arguments are there; never waits for the device."""
-    mask = measure_mask(batch)
-    by_role = None if batch.roles is None else is_one_of(batch.roles, batch.policy_codes)
-    old = None if batch.old_logprobs is None else batch.keep(batch.old_logprobs)
-    current = None if batch.current_logprobs is None else batch.keep(batch.current_logprobs)
-    return Profile(
-        mask=mask,
-        roles=None if by_role is None else measure_overlap(batch.mask, by_role, mask.trained),
-        scored=None if batch.old_logprobs is None else measure_overlap(batch.mask, below_zero(batch.old_logprobs), mask.trained),
-        old=None if old is None else measure_logprobs(old),
-        current=None if current is None else measure_logprobs(current),
-        ratio=None if old is None or current is None else measure_ratio(old, current),
-        stops=measure_stops(batch),
-        advantage=measure_advantage(batch),
-        reward=batch.rewards if batch.rewards is None or batch.rewards.ndim == 1 else batch.rewards.sum(1),
-        lowest_id=None if batch.input_ids is None else measure_ids(batch.input_ids),
-        prompt=measure_prompt(batch, mask.first),
-        group=None if batch.group_ids is None else batch.group_ids.codes,
-        rollout=None if batch.rollout_ids is None else batch.rollout_ids.codes,
-        version=None if batch.versions is None else batch.versions.codes,
-        oldest=None if batch.token_versions is None else _over_trained(batch.token_versions, batch.mask, lowest=True),
-        newest=None if batch.token_versions is None else _over_trained(batch.token_versions, batch.mask, lowest=False),
-        lag=batch.lag,
-        scored_rows=batch.scored,
-        terminated=batch.terminated,
-        truncated=batch.truncated,
-    )
-
-
-def measure_mask(batch: Batch) -> MaskColumns[Tensor]:
-    """Count and locate the trained tokens."""
-    mask, lanes = batch.mask, batch.lanes
-    ahead = torch.arange(1, batch.width + 1, dtype=torch.int32, device=mask.device)
-    raw, valid = batch.raw_mask, batch.valid_mask
-    return MaskColumns(
-        trained=count(mask),
-        first=batch.width - (ahead.flip(0) & lanes).amax(1),
-        last=(ahead & lanes).amax(1) - 1,
-        runs=count(batch.ends),
-        not_binary=None if raw is None else count((raw != 0) & (raw != 1)),
-        padding=None if valid is None else count(mask & ~valid),
-        valid=None if valid is None else count(valid),
-    )
-
-
-def measure_overlap(mask: Tensor, places: Tensor, trained: Tensor) -> OverlapColumns[Tensor]:
-    """Hold the mask against the places where it should be."""
-    here = count(mask & places)
-    return OverlapColumns(trained - here, count(places) - here)
-
-
-def measure_logprobs(kept: Tensor) -> LogprobColumns[Tensor]:
-    """Sum and maximum of selected log-probabilities, and whether 16 bits might have held them."""
-    low_bits = None if kept.dtype == torch.float64 else (kept[:, ::8].view(torch.int32) & 0xFFFF).amax(1)
-    return LogprobColumns(kept.sum(1), kept.amax(1), low_bits)
-
-
-def measure_ratio(old: Tensor, current: Tensor) -> RatioColumns[Tensor]:
-    """Sum, sum of squares and range of the selected log-ratios."""
-    difference = current - old
-    squares = torch.linalg.vecdot(difference, difference)
-    return RatioColumns(difference.sum(1), squares, difference.amin(1), difference.amax(1))
-
-
-def measure_stops(batch: Batch) -> StopColumns[Tensor] | None:
-    """Look for stop tokens at the last, the next and the last but one position of each run."""
-    if batch.input_ids is None or not batch.stop_ids:
-        return None
-    stop = is_one_of(batch.input_ids, batch.stop_ids)
-    inside = batch.ends & stop
-    others = batch.ends ^ inside
-    return StopColumns(
-        inside=count(inside),
-        behind=count(others[:, :-1] & stop[:, 1:]),
-        early=count(others[:, 1:] & stop[:, :-1] & batch.mask[:, :-1]),
-    )
-
-
-def measure_advantage(batch: Batch) -> AdvantageColumns[Tensor] | None:
-    """Sum and range of the advantages over trained tokens."""
-    advantages = batch.advantages
-    if advantages is None:
-        return None
-    if advantages.ndim == 1:
-        return AdvantageColumns(advantages, advantages, advantages)
-    bound = torch.finfo(advantages.dtype).max
-    kept, masked = batch.keep(advantages), (~batch.lanes).to(advantages.dtype)  # 0 where trained, -1 elsewhere
-    return AdvantageColumns(kept.sum(1), (kept - masked * bound).amin(1), (kept + masked * bound).amax(1))
-
-
-def measure_ids(ids: Tensor) -> Tensor:
-    """Return something negative for rows with a negative id; halves of 64-bit ids are several times faster to reduce."""
-    return (ids.view(torch.int32) if ids.dtype == torch.int64 and ids.is_contiguous() else ids).amin(1)
-
-
-def measure_prompt(batch: Batch, first: Tensor) -> Tensor | None:
-    """Hash the tokens before the first trained one, counted from there, so that padding on the left moves nothing."""
-    if batch.prompt_ids is not None:
-        window = batch.prompt_ids[:, -_PROMPT_TOKENS:]
-    elif batch.input_ids is not None:
-        back = torch.arange(1, min(batch.width, _PROMPT_TOKENS) + 1, device=first.device)
-        place = first.clamp(max=batch.width)[:, None] - back
-        at = place.clamp(min=0)
-        there = place >= 0 if batch.valid_mask is None else (place >= 0) & batch.valid_mask.gather(1, at)
-        window = (batch.input_ids.gather(1, at) + 1) * there
-    else:
-        return None
-    odd = torch.arange(window.shape[1], device=window.device, dtype=torch.int64) * 0x9E3779B97F4A7C1 + 0x632BE59BD9B4E01
-    return ((window + 1) * (odd ^ (odd >> 23))).sum(1)  # wraps around, which a hash may
-
-
-def count(flags: Tensor) -> Tensor:
-    """Count per row."""
-    return flags.view(torch.uint8).sum(1, dtype=torch.int32)
-
-
-def below_zero(values: Tensor) -> Tensor:
-    """`values < 0`, in the way that is vectorised on a CPU; NaN is not below 0."""
-    return values.clone().lt_(0).to(torch.bool)
-
-
-def is_one_of(codes: Tensor, wanted: tuple[int, ...]) -> Tensor:
-    """`isin` for a handful of values, without its sort."""
-    found = codes == wanted[0] if wanted else torch.zeros_like(codes, dtype=torch.bool)
-    for code in wanted[1:]:
-        found |= codes == code
-    return found
-
-
-def _over_trained(versions: Tensor, mask: Tensor, *, lowest: bool) -> Tensor:
-    limits = torch.iinfo(versions.dtype)
-    return versions.masked_fill(~mask, limits.max).amin(1) if lowest else versions.masked_fill(~mask, limits.min).amax(1)
+def row_columns(batch: Batch) -> dict[str, Tensor]:
+    """Columns of the profile that were given as such."""
+    given = {
+        "group": None if batch.group_ids is None else batch.group_ids.codes,
+        "rollout": None if batch.rollout_ids is None else batch.rollout_ids.codes,
+        "version": None if batch.versions is None else batch.versions.codes,
+        "reward": None if batch.given("rewards per token") else batch.rewards,
+        "lag": batch.lag,
+        "scored_rows": batch.scored,
+        "terminated": batch.terminated,
+        "truncated": batch.truncated,
+    }
+    return {name: column for name, column in given.items() if column is not None}
 
 
 def read(profile: Profile[Tensor]) -> Profile[Array]:
@@ -276,6 +174,11 @@ def read(profile: Profile[Tensor]) -> Profile[Array]:
     return cast("Profile[Array]", _with_arrays(profile, host))
 
 
+def wide(column: Array) -> Array:
+    """Give numbers 64 bits, so that what is computed from them on the host does not overflow."""
+    return column.astype(np.float64) if column.dtype.kind == "f" else column
+
+
 def _columns(record: Any) -> Iterator[Tensor]:
     for field in fields(record):
         value = getattr(record, field.name)
@@ -290,8 +193,7 @@ def _with_arrays(record: Any, host: dict[int, Array]) -> Any:
     for field in fields(record):
         value = getattr(record, field.name)
         if isinstance(value, Tensor):
-            array = host[id(value)]
-            changed[field.name] = array.astype(np.float64) if array.dtype.kind == "f" else array
+            changed[field.name] = wide(host[id(value)])
         elif is_dataclass(value):
             changed[field.name] = _with_arrays(value, host)
     return replace(record, **changed)

@@ -12,13 +12,15 @@ import numpy as np
 
 from rosellm.roserlhf.audit.batch.check import Check, Seen, places, rows_where, some
 from rosellm.roserlhf.audit.batch.inputs import Batch
-from rosellm.roserlhf.audit.batch.profile import Array
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding
 
 _CERTAIN = -1e-2
 """Rows whose log-probabilities sum to more than this are too certain to show a change of the weights."""
 _NOISE, _DRIFT = 0.05, 0.1
 """Root mean square of the log-ratio that two engines' rounding may reach, and that nothing but other weights explains."""
+_FEWEST_MOVED = 8
+"""Pairs of neighbouring trained tokens below which nothing is said about a move by one position."""
 _OVERFLOW, _HUGE = 80.0, 20.0
 
 
@@ -91,6 +93,8 @@ def ratio_one_after_update(batch: Batch, seen: Seen) -> Iterator[Finding]:
 def ratio_not_one_when_fresh(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find ratios far from 1 before the first update on data that are said to be fresh."""
     assert seen.ratio is not None
+    assert seen.old is not None
+    assert seen.current is not None
     if batch.before_update is not True:
         return
     stale = stale_rows(batch, seen)
@@ -101,14 +105,43 @@ def ratio_not_one_when_fresh(batch: Batch, seen: Seen) -> Iterator[Finding]:
     spread = float(np.sqrt(squares / tokens))
     if spread <= _NOISE:
         return
+    mean = float((seen.current.total - seen.old.total)[fresh].sum() / tokens)
+    side = _one_position_off(batch, spread)
+    if side is not None:
+        yield Finding(
+            "ratio_not_one_when_fresh",
+            "error",
+            f"the log-ratio has a root mean square of {spread:.3g}, almost none when current_logprobs is moved by one position",
+            {"root mean square": spread, "mean": mean, "tokens": int(tokens), "current_logprobs too far": side},
+            f"current_logprobs stands one position too far {side} of old_logprobs: logits at t score the token at t + 1",
+            "slice ids, logits and log-probabilities alike: log-probability t belongs to input_ids[:, t]",
+        )
+        return
     yield Finding(
         "ratio_not_one_when_fresh",
         "error" if spread > _DRIFT else "warning",
         f"before the first update the log-ratio has a root mean square of {spread:.3g} on data that are said to be fresh",
-        {"root mean square": spread, "mean": float(seen.ratio.total[fresh].sum() / tokens), "tokens": int(tokens)},
+        {"root mean square": spread, "mean": mean, "tokens": int(tokens)},
         "older weights sampled than was recorded (the engine did not load the last update), or both sides score differently",
         "compare the engine's weights with the learner's (a hash), then precision, temperature and the chat template",
     )
+
+
+def _one_position_off(batch: Batch, spread: float) -> str | None:
+    """Name the side on which the current log-probabilities stand one position off, if moving them repairs the ratio."""
+    assert batch.old_logprobs is not None
+    assert batch.current_logprobs is not None
+    inner = batch.mask[:, 1:] & batch.mask[:, :-1]
+    if int(inner.sum()) < _FEWEST_MOVED:
+        return None
+    for side, old, current in (
+        ("left", batch.old_logprobs[:, 1:], batch.current_logprobs[:, :-1]),
+        ("right", batch.old_logprobs[:, :-1], batch.current_logprobs[:, 1:]),
+    ):
+        left_over = float((current - old)[inner].double().square().mean().sqrt())
+        if left_over < 0.2 * spread:
+            return side
+    return None
 
 
 def ratio_extreme(batch: Batch, seen: Seen) -> Iterator[Finding]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rosellm.roserlhf.audit.batch.check import Check, Seen, places, rows_where, some
+from rosellm.roserlhf.audit.batch.check import Check, Seen, pairs, places, rows_where, some
 from rosellm.roserlhf.audit.batch.inputs import Batch
-from rosellm.roserlhf.audit.batch.profile import count
 from rosellm.roserlhf.audit.findings import Finding
 
 
@@ -35,19 +34,19 @@ def foreign_tokens_trained(batch: Batch, seen: Seen) -> Iterator[Finding]:
 
 
 def scaffold_trained(batch: Batch, seen: Seen) -> Iterator[Finding]:
-    """Find actions whose first trained token is the template's: what the policy ends with (a stop token) it may have sampled."""
+    """Find actions whose first trained token is the template's."""
+    assert seen.scaffold is not None
     assert batch.content_mask is not None
-    starts = batch.mask.clone()
-    starts[:, 1:] &= ~batch.mask[:, :-1]
-    wrong = starts & ~batch.content_mask & ~batch.ends
-    total, runs = int(wrong.sum()), int(seen.mask.runs.sum())
+    total, runs = int(seen.scaffold.sum()), int(seen.mask.runs.sum())
     if total == 0 or total < 0.8 * runs:
         return
+    where = batch.runs
+    wrong = where.several & ~batch.at(batch.content_mask, where.row, where.first)
     yield Finding(
         "scaffold_trained",
         "warning",
         f"a trained token of the chat template stands at the start of {some(total, runs, 'action')}",
-        {"positions": places(wrong), "rows": rows_where(count(wrong).cpu().numpy())[:8]},
+        {"positions": pairs(where.row[wrong], where.first[wrong]), "rows": rows_where(seen.scaffold)[:8]},
         "the mask starts at the role header instead of after the generation prompt",
         "train from the first sampled token: the header and the generation prompt are context",
     )
@@ -55,21 +54,22 @@ def scaffold_trained(batch: Batch, seen: Seen) -> Iterator[Finding]:
 
 def reasoning_masked(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find reasoning tokens that are not trained in rows that train other tokens."""
+    assert seen.reasoning is not None
     assert batch.reasoning_mask is not None
     if batch.reasoning_excluded:
         return
-    left_out = batch.reasoning_mask & ~batch.mask
-    reasoning, missing = count(batch.reasoning_mask).cpu().numpy(), count(left_out).cpu().numpy()
+    missing = seen.reasoning.missed
     rows = (seen.mask.trained > 0) & (missing > 0)
     if not rows.any():
         return
+    reasoning = seen.mask.trained - seen.reasoning.outside + missing
     share = missing[rows].sum() / reasoning[rows].sum()
     yield Finding(
         "reasoning_masked",
         "warning",
         f"{int(missing[rows].sum())} reasoning tokens ({share:.0%}) are not trained, in {some(int(rows.sum()), batch.rows, 'row')} "
         "that train other tokens",
-        {"rows": rows_where(rows)[:8], "share": float(share), "positions": places(left_out)},
+        {"rows": rows_where(rows)[:8], "share": float(share), "positions": places(batch.reasoning_mask & ~batch.mask)},
         "the chat template drops or hides the reasoning of earlier turns, and the mask was made from the rendered text",
         "train every sampled token, reasoning included; if it is left out on purpose, say so: reasoning_excluded=True",
     )

@@ -1,7 +1,9 @@
 r"""Checks of how the two log-probabilities of a token hang together: a forgotten temperature, a forgotten top-p, other tokens.
 
 Let `z = log(p / (1 - p))`. Dividing the logits by T divides `z` by T exactly where two tokens share the mass, and nearly elsewhere:
-`z_old - z_current` is then a straight line in `z_current` with slope 1/T - 1, which neither rounding nor an update produces.
+`z_old - z_current` is then a straight line in `z_current` with slope 1/T - 1, which rounding does not produce.
+An update can: it makes the policy sharper, and the older side looks as if it had been sampled hotter. So that direction is no more
+than information on data that may be older than the weights.
 Dropping the tail (top-p, top-k) divides every kept probability by the kept mass, so the log-ratio lies in [log p, 0] and
 `E[exp(current - old)]` is the kept mass instead of 1.
 Tokens that were encoded anew show as a few huge log-ratios in a batch that is otherwise at rest.
@@ -9,16 +11,17 @@ Tokens that were encoded anew show as a few huge log-ratios in a batch that is o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen, places, some
+from rosellm.roserlhf.audit.batch.check import SHOWN, CannotTellError, Check, Seen, places, some
 from rosellm.roserlhf.audit.batch.inputs import Batch
-from rosellm.roserlhf.audit.batch.profile import Array
 from rosellm.roserlhf.audit.batch.ratios import stale_rows
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding, Severity
 
 _FEWEST, _MOST = 48, 1024
@@ -27,7 +30,9 @@ _TOO_FEW = f"needs {_FEWEST} trained tokens"
 _AT_REST = 0.01
 """Root mean square of the log-ratio below which there is nothing to explain."""
 _FIT, _SLOPE = 0.5, 0.08
-"""Share of the variance that the straight line must explain, and how far its slope must lie from 0."""
+"""Share of the variance that the straight line must explain, and how far its slope must lie from 1."""
+_AS_DECLARED = 0.15
+"""Distance of log T from the declared one within which the estimate confirms it."""
 _OUTLIER, _QUIET, _OPEN = 1.0, 0.03, -0.05
 """A huge log-ratio; what the median of the others stays below; tokens whose log-probability leaves room for a change."""
 
@@ -57,11 +62,7 @@ def pairs_of(batch: Batch, seen: Seen) -> Pairs | None:
     if squares <= tokens * _AT_REST**2:
         return None
     rows = int(np.searchsorted(seen.mask.trained.cumsum(), _MOST)) + 1
-    mask = batch.mask[:rows]
-    old, current = (
-        batch.old_logprobs[:rows][mask].cpu().double().numpy(),
-        batch.current_logprobs[:rows][mask].cpu().double().numpy(),
-    )
+    old, current = (batch.trained(values, rows).astype(np.float64) for values in (batch.old_logprobs, batch.current_logprobs))
     good = np.flatnonzero(np.isfinite(old) & np.isfinite(current))
     good = good[:: -(-len(good) // _MOST) or 1]
     return Pairs(old[good], current[good]) if len(good) >= _FEWEST else None
@@ -83,15 +84,27 @@ def sampling_mismatch(batch: Batch, seen: Seen) -> Iterator[Finding]:
 
 def _temperature(batch: Batch, seen: Seen, slope: float, fit: float, tokens: int) -> Finding:
     declared = "" if batch.temperature is None else f"; the declared temperature is {batch.temperature:g}"
+    severity = _temperature_severity(batch, seen, slope)
     return Finding(
         "temperature_mismatch",
-        _severity(batch, seen),
+        severity,
         f"the log-ratio is a function of the log-probability, as if only old_logprobs had T ≈ {1 / slope:.2f}, or "
         f"only current_logprobs T ≈ {slope:.2f}{declared}",
         {"T of old_logprobs": 1 / slope, "T of current_logprobs": slope, "variance explained": fit, "tokens": tokens},
-        "one side divided the logits by the sampling temperature and the other did not",
-        "divide the logits by the same temperature before log_softmax on both sides: the behaviour distribution is the sampled one",
+        "one side divided the logits by the sampling temperature and the other did not"
+        + (", or updates since then made the policy sharper" if severity == "info" else ""),
+        "divide the logits by the same temperature before log_softmax on both sides: the behaviour distribution is the sampled one"
+        + ("; to be sure, look before the first update and pass lag=0, before_update=True" if severity == "info" else ""),
     )
+
+
+def _temperature_severity(batch: Batch, seen: Seen, slope: float) -> Severity:
+    """Fresh data: error. Else information where current is the sharper side, unless T was declared: training sharpens, too."""
+    if _severity(batch, seen) == "error":
+        return "error"
+    declared = abs(math.log(batch.temperature or 1.0))
+    confirmed = declared > 0 and abs(abs(math.log(slope)) - declared) < _AS_DECLARED
+    return "warning" if slope > 1 or confirmed else "info"
 
 
 def _line(pairs: Pairs) -> tuple[float, float, int] | None:
@@ -100,15 +113,15 @@ def _line(pairs: Pairs) -> tuple[float, float, int] | None:
     if clear.sum() < _FEWEST:
         return None
     current, old = _log_odds(pairs.current[clear]), _log_odds(pairs.old[clear])
-    difference = old - current
-    if current.std() < 1e-6 or difference.std() < 1e-6:
+    x, y = current - current.mean(), (old - current) - (old - current).mean()
+    xx, xy, yy = float(x @ x), float(x @ y), float(y @ y)
+    if min(xx, yy) < 1e-12 * len(x):
         return None
-    correlation = float(np.corrcoef(current, difference)[0, 1])
-    slope = 1 + correlation * float(difference.std() / current.std())
-    if correlation**2 < _FIT or abs(slope - 1) < _SLOPE or slope <= 0:
+    fit, slope = xy**2 / (xx * yy), 1 + xy / xx
+    if fit < _FIT or abs(slope - 1) < _SLOPE or slope <= 0:
         return None
-    ranks = float(np.corrcoef(current.argsort().argsort(), difference.argsort().argsort())[0, 1])  # no single token makes the line
-    return (slope, correlation**2, int(clear.sum())) if ranks**2 >= _FIT else None
+    ranks = float(np.corrcoef(x.argsort().argsort(), y.argsort().argsort())[0, 1])  # no single token makes the line
+    return (slope, fit, len(x)) if ranks**2 >= _FIT else None
 
 
 def _log_odds(logprobs: Array) -> Array:
@@ -169,22 +182,22 @@ def history_retokenised(batch: Batch, seen: Seen) -> Iterator[Finding]:
     size = np.maximum(seen.ratio.highest, -seen.ratio.lowest)
     if not (size > _OUTLIER).any():
         return
-    difference = (batch.current_logprobs - batch.old_logprobs).abs()
-    outliers = batch.mask & (difference > _OUTLIER) & (batch.old_logprobs != 0) & difference.isfinite()
-    total, trained = int(outliers.sum()), int(seen.mask.trained.sum())
-    if total < 3 or total > 0.25 * trained:
+    old, current = batch.trained(batch.old_logprobs), batch.trained(batch.current_logprobs)
+    with np.errstate(invalid="ignore"):  # infinity minus itself
+        size = np.abs(current - old)
+    outliers = (size > _OUTLIER) & (old != 0) & np.isfinite(size)
+    total = int(outliers.sum())
+    if total < 3 or total > 0.25 * len(size):
         return
-    open_ = batch.mask & ~outliers & ((batch.old_logprobs < _OPEN) | (batch.current_logprobs < _OPEN))
-    if int(open_.sum()) < max(total, _FEWEST // 4):  # tokens that were certain could not have moved
+    others = np.nan_to_num(size[~outliers & ((old < _OPEN) | (current < _OPEN))])  # tokens that were certain could not have moved
+    if len(others) < max(total, _FEWEST // 4) or (others <= _QUIET).sum() < 0.5 * len(others):
         return
-    quiet = float(difference[open_].nan_to_num().median())
-    if quiet > _QUIET:
-        return
+    where = batch.mask.nonzero().cpu().numpy()[outliers]
     yield Finding(
         "history_retokenised",
         "warning",
-        f"{total} trained tokens have a log-ratio beyond ±{_OUTLIER:g} while the median of the others is {quiet:.2g}",
-        {"positions": places(outliers), "share": total / trained, "rows": int(outliers.any(1).sum())},
+        f"{total} trained tokens have a log-ratio beyond ±{_OUTLIER:g} while the median of the others is {np.median(others):.2g}",
+        {"positions": where[:SHOWN], "share": total / len(size), "rows": len(np.unique(where[:, 0]))},
         "ids of earlier turns were decoded and encoded again, so some log-probabilities belong to tokens that were never sampled",
         "keep the sampled ids and append to them; pass sampled_ids= to see exactly which differ",
     )

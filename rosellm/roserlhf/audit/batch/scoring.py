@@ -11,7 +11,7 @@ from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen, row
 from rosellm.roserlhf.audit.batch.credit import row_advantages
 from rosellm.roserlhf.audit.batch.derivation import relative_to
 from rosellm.roserlhf.audit.batch.inputs import Batch
-from rosellm.roserlhf.audit.batch.profile import Array
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding
 
 _TINY = 1e-6

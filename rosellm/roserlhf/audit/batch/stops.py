@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from torch import Tensor
 
-from rosellm.roserlhf.audit.batch.check import Check, Seen, places, some
+from rosellm.roserlhf.audit.batch.check import Check, Seen, pairs, some
 from rosellm.roserlhf.audit.batch.inputs import Batch
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding, Severity
 
 _CAUSE = "the end-of-sequence token was taken for padding (same id), or the mask was cut at the text without it"
@@ -20,78 +21,73 @@ def stop_tokens_dropped(batch: Batch, seen: Seen) -> Iterator[Finding]:
     sampled = _recorded_behind(batch, seen, 0.9 if seen.stops is None else 0.5)
     if seen.stops is None:
         if sampled is not None:
-            yield _dropped("warning", int(sampled.sum()), seen, "a recorded log-probability behind the last trained token", sampled)
+            yield _dropped(batch, "warning", "a recorded log-probability behind the last trained token", sampled)
         return
-    behind, inside, runs = int(seen.stops.behind.sum()), int(seen.stops.inside.sum()), int(seen.mask.runs.sum())
-    if behind == 0:
+    if not seen.stops.behind.any():
         return
     dropped = _behind(batch)
-    if sampled is not None and bool((sampled & dropped).any()):
-        yield _dropped(
-            "error", int((sampled & dropped).sum()), seen, "a recorded log-probability at the stop token", sampled & dropped
-        )
+    if sampled is not None and (sampled & dropped).any():
+        yield _dropped(batch, "error", "a recorded log-probability at the stop token", sampled & dropped)
         return
     real = dropped & _exists(batch, seen)
-    known = int(real.sum())
-    if known and known >= 0.5 * runs and inside == 0:
-        yield _dropped("warning", known, seen, "no action of the batch trains a stop token", real)
+    if real.any() and real.sum() >= 0.5 * len(real) and not seen.stops.inside.any():
+        yield _dropped(batch, "warning", "no action of the batch trains a stop token", real)
     else:
-        yield _dropped("info", behind, seen, "some actions train theirs; these may be padding or the harness's own", dropped)
+        yield _dropped(batch, "info", "some actions train theirs; these may be padding or the harness's own", dropped)
 
 
-def _dropped(severity: Severity, total: int, seen: Seen, why: str, where: Tensor) -> Finding:
+def _dropped(batch: Batch, severity: Severity, why: str, which: Array) -> Finding:
+    runs = batch.runs
     return Finding(
         "stop_tokens_dropped",
         severity,
-        f"the stop token behind {some(total, int(seen.mask.runs.sum()), 'action')} is not trained: {why}",
-        {"positions": places(where)},
+        f"the stop token behind {some(int(which.sum()), len(which), 'action')} is not trained: {why}",
+        {"positions": pairs(runs.row[which], runs.last[which] + 1)},
         _CAUSE,
         _FIX,
     )
 
 
-def _behind(batch: Batch) -> Tensor:
-    """Stop tokens right behind a run that does not end with one."""
+def _after(batch: Batch, values: Tensor) -> Array:
+    """Entries right behind each run; of its last token if it ends with the row."""
+    return batch.at(values, batch.runs.row, np.minimum(batch.runs.last + 1, batch.width - 1))
+
+
+def _behind(batch: Batch) -> Array:
+    """Runs right behind which a stop token stands though they do not end with one."""
     assert batch.input_ids is not None
     assert batch.stop_ids is not None
-    stop = batch.input_ids == batch.stop_ids[0]
-    for token in batch.stop_ids[1:]:
-        stop |= batch.input_ids == token
-    behind = stop.new_zeros(stop.shape)
-    behind[:, 1:] = batch.ends[:, :-1] & stop[:, 1:] & ~stop[:, :-1]
-    return behind
+    runs = batch.runs
+    ends, follows = batch.at(batch.input_ids, runs.row, runs.last), _after(batch, batch.input_ids)
+    return np.isin(follows, batch.stop_ids) & ~np.isin(ends, batch.stop_ids)
 
 
-def _exists(batch: Batch, seen: Seen) -> Tensor:
-    """Positions that are known not to be padding, of rows that are not known to be cut."""
-    assert batch.input_ids is not None
+def _exists(batch: Batch, seen: Seen) -> Array:
+    """Runs that are known not to be followed by padding, of rows that are not known to be cut."""
+    runs = batch.runs
     if batch.valid_mask is not None:
-        exists = batch.valid_mask.clone()
+        exists = _after(batch, batch.valid_mask)
     elif batch.roles is not None:
-        exists = batch.roles != _code(batch, "padding")
+        exists = _after(batch, batch.roles) != _code(batch, "padding")
     else:  # before the row's last trained token there is no padding on the right
-        last = batch.mask.new_tensor(seen.mask.last, dtype=batch.input_ids.dtype)
-        exists = batch.mask.new_ones(batch.mask.shape).cumsum(1) - 1 <= last[:, None]
-    if batch.truncated is not None:
-        exists &= ~batch.truncated[:, None]
-    return exists
+        exists = runs.last < seen.mask.last[runs.row]
+    return exists if seen.truncated is None else exists & ~seen.truncated[runs.row]
 
 
 def _code(batch: Batch, role: str) -> int:
     return batch.role_names.index(role) if role in batch.role_names else -1
 
 
-def _recorded_behind(batch: Batch, seen: Seen, share: float) -> Tensor | None:
-    """Positions right behind a run that hold a recorded log-probability; None unless these are all that the mask misses."""
+def _recorded_behind(batch: Batch, seen: Seen, share: float) -> Array | None:
+    """Runs right behind which a log-probability was recorded; None unless these are all that the mask misses."""
     overlap = seen.scored
     if overlap is None or batch.old_logprobs is None:
         return None
     missed, runs = int(overlap.missed.sum()), int(seen.mask.runs.sum())
     if missed == 0 or missed > runs or overlap.outside.sum() > missed:
         return None
-    behind = batch.mask.new_zeros(batch.mask.shape)
-    behind[:, 1:] = batch.ends[:, :-1] & (batch.old_logprobs[:, 1:] < 0)
-    return behind if int(behind.sum()) >= 0.9 * missed and missed >= share * runs else None
+    behind = (_after(batch, batch.old_logprobs) < 0) & (batch.runs.last < batch.width - 1)
+    return behind if behind.sum() >= 0.9 * missed and missed >= share * runs else None
 
 
 def trained_after_stop(batch: Batch, seen: Seen) -> Iterator[Finding]:

@@ -9,21 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen
 from rosellm.roserlhf.audit.batch.inputs import Batch
+from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding
 
 _EXACT, _OFF = 0.9999, 0.999
 _FEWEST = 8
+_SAMPLE, _SURE, _FAR = 4096, 0.9995, 0.99
+"""Trained tokens of which a sample is taken first, and what must hold in it for the batch to be in order."""
 
 
 def critic_shifted(batch: Batch, seen: Seen) -> Iterator[Finding]:
     """Find values that fit advantages or returns when they are moved by one position."""
     assert batch.values is not None
-    fits = _by_advantages(batch) if batch.given(_RECURSION) else _by_returns(batch)
+    fits_of = _by_advantages if batch.given(_RECURSION) else _by_returns
+    step = int(seen.mask.trained.sum()) // _SAMPLE
+    if step > 1 and _in_order(fits_of(batch, slice(None, None, step))):
+        return
+    fits = fits_of(batch, slice(None))
     if fits is None:
         raise CannotTellError(f"needs {_FEWEST} actions of several tokens, and returns per token")
     if fits[0] > _OFF:
@@ -41,54 +48,65 @@ def critic_shifted(batch: Batch, seen: Seen) -> Iterator[Finding]:
     )
 
 
-def _by_advantages(batch: Batch) -> dict[int, float] | None:
+def _in_order(fits: dict[int, float] | None) -> bool:
+    """Whether some of the rows settle it: the values fit as they stand, or are far from fitting either way."""
+    return fits is not None and (fits[0] > _SURE or max(fits[-1], fits[1]) < _FAR)
+
+
+def _by_advantages(batch: Batch, rows: slice) -> dict[int, float] | None:
     """Correlation of both sides of the identity, with the values as they stand and moved by one."""
-    advantages, rewards, values = batch.advantages, batch.rewards, batch.values
-    assert advantages is not None
-    assert rewards is not None
-    assert values is not None
     assert batch.gamma is not None
     assert batch.gae_lambda is not None
-    inner = batch.mask[:, 1:-2] & batch.mask[:, :-3] & batch.mask[:, 2:-1] & batch.mask[:, 3:]  # t-1, t, t+1 and t+2 are actions
-    if int(inner.sum()) < _FEWEST:
+    mask = _host(batch.mask, rows)
+    inner = mask[:, 1:-2] & mask[:, :-3] & mask[:, 2:-1] & mask[:, 3:]  # t-1, t, t+1 and t+2 are actions
+    if inner.sum() < _FEWEST:
         return None
-    left = (advantages[:, 1:-2] - batch.gamma * batch.gae_lambda * advantages[:, 2:-1])[inner].double()
-    width = batch.width
+    advantages, rewards, values = (_host(given, rows) for given in (batch.advantages, batch.rewards, batch.values))
+    left = _wide(advantages[:, 1:-2], inner) - batch.gamma * batch.gae_lambda * _wide(advantages[:, 2:-1], inner)
+    reward, width = _wide(rewards[:, 1:-2], inner), batch.width
     fits: dict[int, float] = {}
     for move in (-1, 0, 1):
         now, following = values[:, 1 + move : width - 2 + move], values[:, 2 + move : width - 1 + move]
-        right = (rewards[:, 1:-2] + batch.gamma * following - now)[inner].double()
-        fits[move] = _correlation(left, right)
+        fits[move] = _correlation(left, reward + batch.gamma * _wide(following, inner) - _wide(now, inner))
     return fits
 
 
-def _by_returns(batch: Batch) -> dict[int, float] | None:
+def _by_returns(batch: Batch, rows: slice) -> dict[int, float] | None:
     """Correlation of values and returns, and of advantages with their difference where they are given."""
-    assert batch.values is not None
     assert batch.returns is not None
     if batch.returns.ndim != 2:
         return None
-    inner = batch.mask[:, :-2] & batch.mask[:, 1:-1] & batch.mask[:, 2:]
-    if int(inner.sum()) < _FEWEST:
+    mask = _host(batch.mask, rows)
+    inner = mask[:, :-2] & mask[:, 1:-1] & mask[:, 2:]
+    if inner.sum() < _FEWEST:
         return None
-    returns, width = batch.returns[:, 1:-1][inner].double(), batch.width
-    advantages = (
-        batch.advantages[:, 1:-1][inner].double() if batch.given("advantages per token") and batch.advantages is not None else None
-    )
+    returns, values, width = _wide(_host(batch.returns, rows)[:, 1:-1], inner), _host(batch.values, rows), batch.width
+    advantages = _wide(_host(batch.advantages, rows)[:, 1:-1], inner) if batch.given("advantages per token") else None
     fits: dict[int, float] = {}
     for move in (-1, 0, 1):
-        values = batch.values[:, 1 + move : width - 1 + move][inner].double()
-        fits[move] = _correlation(returns, values) if advantages is None else _correlation(advantages, returns - values)
+        moved = _wide(values[:, 1 + move : width - 1 + move], inner)
+        fits[move] = _correlation(returns, moved) if advantages is None else _correlation(advantages, returns - moved)
     return fits
 
 
-def _correlation(a: Tensor, b: Tensor) -> float:
+def _host(given: Tensor | None, rows: slice) -> Array:
+    assert given is not None
+    return np.asarray(given[rows].cpu().numpy())
+
+
+def _wide(values: Array, where: Array) -> Array:
+    return values[where].astype(np.float64)
+
+
+def _correlation(a: Array, b: Array) -> float:
     """Correlation of the finite pairs; 0 if one of them does not vary."""
-    good = a.isfinite() & b.isfinite()
+    good = np.isfinite(a) & np.isfinite(b)
     a, b = a[good], b[good]
-    if len(a) < _FEWEST or float(a.std()) < 1e-9 or float(b.std()) < 1e-9:
+    if len(a) < _FEWEST:
         return 0.0
-    return float(torch.corrcoef(torch.stack([a, b]))[0, 1])
+    a, b = a - a.mean(), b - b.mean()
+    aa, bb = float(a @ a), float(b @ b)
+    return 0.0 if min(aa, bb) < 1e-18 * len(a) else float(a @ b) / (aa * bb) ** 0.5
 
 
 _RECURSION = "advantages per token with rewards per token with gamma with gae_lambda"

@@ -138,7 +138,7 @@ def _recipe(folder: Path, missing: list[str]) -> Recipe | None:
 
 def _reward_weights(log: EventLog, step: int, missing: list[str]) -> Mapping[str, float] | None:
     try:
-        return provenance(log, step).reward_weights
+        return provenance(log, max(1, step)).reward_weights  # what precedes training is scored by the process that starts it
     except RunFolderError as error:
         missing.append(f"weights of the reward components: {error}")
         return None

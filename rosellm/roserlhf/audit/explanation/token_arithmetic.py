@@ -55,7 +55,7 @@ def _reward(credit: CreditStory) -> tuple[str, ...]:
     if credit.weights is None:
         known = _scored(credit.reward) + ", as the ledger kept it" if credit.reward_is_known else "not known"
         return (*lines, f"R = {known}; the weights of the components are not known")
-    parts = [f"{brief(weight)} x {name} {_scored(credit.components.get(name))}" for name, weight in credit.weights.items()]
+    parts = [f"{brief(weight)} * {name} {_scored(credit.components.get(name))}" for name, weight in credit.weights.items()]
     return (*lines, f"R = {' + '.join(parts)} = {_scored(credit.reward)}")
 
 
@@ -105,7 +105,7 @@ def _derivative(advantage: float | None, update: UpdateStory, one: TokenUpdate) 
         shown, source = precise(one.ratio), "the ratio"
     return [
         f"weight w = {shown} ({source})",
-        f"dL/dl = - dL/dx x w x A = - {per_token} x {shown} x {factor} = {slope}: {_direction(one.derivative or 0.0)}",
+        f"dL/dl = - dL/dx * w * A = - {per_token} * {shown} * {factor} = {slope}: {_direction(one.derivative or 0.0)}",
     ]
 
 

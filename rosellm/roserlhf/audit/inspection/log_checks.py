@@ -16,7 +16,8 @@ from rosellm.roserlhf.store.encoding import unpack_record
 from rosellm.roserlhf.store.updates import Update
 from rosellm.roserlhf.trainer.account import row_hash
 from rosellm.roserlhf.trainer.folder import LOG
-from rosellm.roserlhf.trainer.session import PROCESS, json_line
+from rosellm.roserlhf.trainer.provenance import PROCESS
+from rosellm.roserlhf.trainer.session import json_line
 
 EVENT_LOG, RECORDS, POLICIES, LEDGER, TOKENS, METRIC_ROWS = "event log", "records", "policy table", "ledger", "tokens", "metrics"
 UPDATES = "updates"
@@ -198,9 +199,10 @@ def _first_difference(line: str, wanted: str) -> str | None:
 def updates(run: RunFiles) -> Outcome:
     """Every trained attempt took part in an update that was made, no other did, and the evidence is whole and finite."""
     trained = {entry.attempt_id for entry in run.ledger_entries if entry.state == "trained"}
-    steps, made, count = set[int](), set[str](), 0
+    steps, made, count, skipped = set[int](), set[str](), 0, 0
     for update in run.log.updates():
-        count += 1
+        count += update.skipped is None
+        skipped += update.skipped is not None
         steps.add(update.step)
         where = f"update {update.number} of step {update.step}"
         if (problem := _odd_update(run, update)) is not None:
@@ -218,7 +220,8 @@ def updates(run: RunFiles) -> Outcome:
         state = "is trained in the ledger" if odd[0] in trained else "is not trained in the ledger"
         evidence = f"{odd[0]} {state} and {where} ({len(odd)} such)"
         return Outcome(UPDATES, "failed", evidence, "ledger or evidence was edited", "replay the step from its checkpoint")
-    return Outcome(UPDATES, "passed", f"{count:,} updates in {len(steps)} steps, of {len(made):,} trained attempts")
+    refused = f"; {skipped:,} not made, each with its reason" if skipped else ""
+    return Outcome(UPDATES, "passed", f"{count:,} updates in {len(steps)} steps, of {len(made):,} trained attempts{refused}")
 
 
 def _odd_update(run: RunFiles, update: Update) -> str | None:
