@@ -104,6 +104,17 @@ def test_json_and_page_are_written(tmp_path: Path, capsys: pytest.CaptureFixture
     assert json.loads(capsys.readouterr().out)["step"] == 1
 
 
+def test_a_full_disk_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    run, place = str(trained_run(tmp_path / "run")), tmp_path / "found.json"
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")  # as a write says it, without a name
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert main(["explain", run, name_of("a"), "--json", str(place)]) == 1
+    assert capsys.readouterr().err == f"roserlhf: error: [Errno 28] No space left on device: '{place}'\n"
+
+
 @pytest.mark.parametrize("options", [(), ("--token", "2"), ("--turn", "0")])
 def test_hostile_text_is_inert_on_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,18 @@ def test_an_export_that_fails_leaves_nothing_and_one_that_replaces_keeps_the_old
 
 def _full_disk(*_: object) -> None:
     raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_is_not_blamed_on_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = exported(tmp_path, episode())
+
+    def full(*_: object, **__: object) -> None:
+        raise StoreError("events.db cannot be written") from sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("rosellm.roserlhf.store.copied_log.CopiedLog.add_record", full)
+    with pytest.raises(StoreError, match=r"^events\.db cannot be written$"):
+        import_parquet(path.parent, tmp_path / "new.db")
+    assert not list(tmp_path.glob("new.db*"))
 
 
 def test_an_import_makes_a_new_log_or_none(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from rosellm.roserlhf.audit.diagnosis import Outcome, exit_code
 from rosellm.roserlhf.cli.options import Flag, option_help, parse
+from rosellm.roserlhf.cli.output import write_output
 from rosellm.roserlhf.cli.run_argument import run_folder
 from rosellm.roserlhf.cli.safe_text import console, safe
 from rosellm.roserlhf.cli.verdicts import show_outcome, show_report, show_totals
@@ -77,7 +78,7 @@ def _require_fitting(flags: Mapping[str, str], verb: str) -> None:
 
 def _write(path: str | None, text: str) -> None:
     if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
+        write_output(path, text)
 
 
 def _say(screen: Console, text: str) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from pydantic import Field
 
 from rosellm.roserlhf.cli.options import Flag, option_help, parse
+from rosellm.roserlhf.cli.output import write_output
 from rosellm.roserlhf.cli.run_argument import run_folder
 from rosellm.roserlhf.config import Config, build
 from rosellm.roserlhf.errors import ConfigError, RangeError
@@ -59,5 +59,5 @@ def _write(place: str, content: str) -> None:
     if place == "-":
         sys.stdout.write(content)
         return
-    Path(place).write_text(content, encoding="utf-8", newline="\n")
+    write_output(place, content)
     print(place)

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from rosellm.roserlhf.cli.display import Display
 from rosellm.roserlhf.cli.options import Flag, option_help, parse
+from rosellm.roserlhf.cli.output import write_output
 from rosellm.roserlhf.config import Config, build
 from rosellm.roserlhf.errors import ConfigError, RangeError
 from rosellm.roserlhf.report.markup import visible
@@ -55,7 +56,7 @@ def run(argv: Sequence[str]) -> int:
             raise ConfigError(str(error)) from error
     show_replay(console, found)
     if "json" in parsed.flags:
-        Path(parsed.flags["json"]).write_text(json.dumps(as_json(found), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        write_output(parsed.flags["json"], json.dumps(as_json(found), indent=1, allow_nan=False) + "\n")
     return 0 if found.equal else 1
 
 

@@ -7,6 +7,7 @@ moment, even while the run goes on.
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -155,4 +156,6 @@ def _naming_row(path: Path, row: int) -> Iterator[None]:
     try:
         yield
     except RoseError as error:
+        if isinstance(error.__cause__, (sqlite3.OperationalError, OSError)):
+            raise  # the new log cannot be written
         raise StoreError(f"{path} is damaged at row {row}: {error}") from error
