@@ -112,7 +112,7 @@ def test_a_full_disk_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     monkeypatch.setattr(Path, "write_text", full)
     assert main(["explain", run, name_of("a"), "--json", str(place)]) == 1
-    assert capsys.readouterr().err == f"roserlhf: error: [Errno 28] No space left on device: '{place}'\n"
+    assert capsys.readouterr().err == f"roserlhf: error: {place} cannot be used: No space left on device\n"
 
 
 @pytest.mark.parametrize("options", [(), ("--token", "2"), ("--turn", "0")])
