@@ -217,7 +217,7 @@ def test_a_full_disk_is_not_blamed_on_the_export(tmp_path: Path, monkeypatch: py
     def full(*_: object, **__: object) -> None:
         raise StoreError("events.db cannot be written") from sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("rosellm.roserlhf.store.copied_log.CopiedLog.add_record", full)
+    monkeypatch.setattr("rosellm.roserlhf.store.export.copied_log.CopiedLog.add_record", full)
     with pytest.raises(StoreError, match=r"^events\.db cannot be written$"):
         import_parquet(path.parent, tmp_path / "new.db")
     assert not list(tmp_path.glob("new.db*"))
