@@ -244,9 +244,7 @@ def clear_errors(path: Path, doing: str) -> Iterator[None]:
 
 def _advice(message: str) -> str:
     if "not a database" in message or "malformed" in message:
-        return (
-            "; the file is damaged or not an event log: restore it from a copy, or keep what can be read with store.recover(path)"
-        )
+        return "; the file is damaged or not an event log: restore it from a copy, or keep what can be read with `roserlhf doctor RUN --repair`"
     if "unable to open" in message or "readonly" in message:
         return "; check that the folder exists and that you may write in it"
     return ""

@@ -338,7 +338,9 @@ class EventReader:
         return values
 
     def _damaged(self, table: str, row: int, how: str) -> StoreError:
-        return StoreError(f"{self._database.path} is damaged: row {row} of {table} {how}; store.recover(path) keeps what is whole")
+        return StoreError(
+            f"{self._database.path} is damaged: row {row} of {table} {how}; `roserlhf doctor RUN --repair` keeps what is whole"
+        )
 
 
 def _built(stored: PackedTrajectory) -> StoredTrajectory:
