@@ -291,7 +291,7 @@ def test_the_error_of_a_damaged_log_says_how_to_save_it(healthy: tuple[Path, Row
     path = copied(healthy[0], tmp_path / "log")
     without_header(path)
     without_log(path)
-    with pytest.raises(StoreError, match=r"restore it from a copy, or keep what can be read with store\.recover\(path\)"):
+    with pytest.raises(StoreError, match=r"restore it from a copy, or `roserlhf doctor RUN --repair` keeps"):
         EventLog.read(path)
 
 

@@ -34,6 +34,9 @@ _PAGE_SIZE = 8192
 _CHECKPOINT_PAGES = 2000
 _WAL_HEADER, _FRAME_HEADER = 32, 24
 
+REPAIR = "`roserlhf doctor RUN --repair`"
+"""The command that calls `store.recover`."""
+
 
 class Database:
     """A connection with explicit transactions; `create`, `append` and `read` are the three ways to get one."""
@@ -244,7 +247,7 @@ def clear_errors(path: Path, doing: str) -> Iterator[None]:
 
 def _advice(message: str) -> str:
     if "not a database" in message or "malformed" in message:
-        return "; the file is damaged or not an event log: restore it from a copy, or keep what can be read with `roserlhf doctor RUN --repair`"
+        return f"; the file is damaged or not an event log: restore it from a copy, or {REPAIR} keeps what can be read"
     if "unable to open" in message or "readonly" in message:
         return "; check that the folder exists and that you may write in it"
     return ""

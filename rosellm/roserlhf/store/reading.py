@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from rosellm.roserlhf.errors import StoreError
-from rosellm.roserlhf.store.database import Database
+from rosellm.roserlhf.store.database import REPAIR, Database
 from rosellm.roserlhf.store.encoding import Packed, unpack, unpack_record
 from rosellm.roserlhf.store.ledger import LedgerEntry
 from rosellm.roserlhf.store.rows import Metrics, PackedTrajectory, Policy, StoredTrajectory, TrajectorySummary
@@ -338,9 +338,7 @@ class EventReader:
         return values
 
     def _damaged(self, table: str, row: int, how: str) -> StoreError:
-        return StoreError(
-            f"{self._database.path} is damaged: row {row} of {table} {how}; `roserlhf doctor RUN --repair` keeps what is whole"
-        )
+        return StoreError(f"{self._database.path} is damaged: row {row} of {table} {how}; {REPAIR} keeps what is whole")
 
 
 def _built(stored: PackedTrajectory) -> StoredTrajectory:
