@@ -1,6 +1,6 @@
 """The store, measured: appending and scanning against JSONL, exporting against pyarrow, and what recording costs the main job.
 
-Run: `python benchmarks/store.py [--records 1280] [--repeats 11] [--steps 10] [--skip-recording] [--skip-export] [--folder DIR]
+Run: `python benchmarks/store.py [--records 3840] [--repeats 11] [--steps 10] [--skip-recording] [--skip-export] [--folder DIR]
 [--json FILE]`
 
 JSONL is written the fastest way there is: `orjson` encodes the record objects as they are, a batch of 64 lines is one write and
@@ -295,7 +295,7 @@ def judged(found: dict[str, float]) -> dict[str, dict[str, Any]]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print a line a number, and return 0 if all targets are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=1280, help="records of 2,000 tokens")
+    parser.add_argument("--records", type=int, default=3840, help="records of 2,000 tokens")
     parser.add_argument("--repeats", type=int, default=11, help="rounds of scanning, of which the median is taken")
     parser.add_argument("--steps", type=int, default=10, help="training steps of the shortened main job")
     parser.add_argument("--skip-recording", action="store_true", help="leave the main job out")

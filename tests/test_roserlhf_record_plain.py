@@ -38,6 +38,13 @@ def test_packed_ids_are_the_ids(ids: list[int]) -> None:
     assert packed.tolist() == ids
 
 
+def test_logprobs_are_packed_bit_for_bit() -> None:
+    action = PolicyAction(0, [1, 2, 3], [-0.0, -5e-324, -1], "v1", "")
+    assert action.packed_logprobs.typecode == "d"
+    assert list(map(repr, action.packed_logprobs)) == ["-0.0", "-5e-324", "-1.0"]
+    assert "packed" not in repr(action)
+
+
 def test_packing_is_no_part_of_the_record() -> None:
     narrow, again = TokenSpan([7, 8], "user"), TokenSpan((7, 8), "user")
     assert narrow == again

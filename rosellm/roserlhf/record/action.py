@@ -65,6 +65,7 @@ class PolicyAction:
     timing: Mapping[str, float] = plain.EMPTY
     """Seconds (or integer nanoseconds) by name; not part of the content hash."""
     _packed: array[int] | None = field(init=False, repr=False, compare=False)
+    _packed_logprobs: array[float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         turn = plain.natural(self.turn, "turn")
@@ -73,6 +74,7 @@ class PolicyAction:
         _set(self, "token_ids", ids)
         _set(self, "_packed", plain.packed(ids))
         _set(self, "old_logprobs", _logprobs(self.old_logprobs, len(ids), turn))
+        _set(self, "_packed_logprobs", plain.packed_floats(self.old_logprobs))  # type: ignore[arg-type]
         if not ids:
             raise fail(RecordError, "token_ids", "hold at least one sampled token", f"none at turn {turn}")
         plain.name(self.policy_version, "policy_version")
@@ -86,6 +88,11 @@ class PolicyAction:
     def packed_ids(self) -> array[int] | None:
         """The ids as machine integers, as narrow as they can be (`plain.packed`); None if one is ≥ 2**63."""
         return self._packed
+
+    @property
+    def packed_logprobs(self) -> array[float]:
+        """The behaviour log-probabilities as machine numbers, `array('d')`."""
+        return self._packed_logprobs
 
     def _tiled(self) -> tuple[VersionSpan, ...]:
         spans: tuple[VersionSpan, ...] = plain.records(self.version_spans, "version_spans", VersionSpan)

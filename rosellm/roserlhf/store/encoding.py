@@ -17,7 +17,7 @@ import functools
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -204,7 +204,7 @@ def _with_wide_ids(ids: list[int]) -> tuple[array[int], list[tuple[int, int]]]:
 
 
 def _all_logprobs(actions: Sequence[PolicyAction]) -> array[float]:
-    exact = array("d", b"".join([_doubles(len(action.old_logprobs))(*action.old_logprobs) for action in actions]))
+    exact = array("d", b"".join([action.packed_logprobs for action in actions]))
     # Equal is bit for bit here: rounding keeps the sign of a zero, and no log-probability is NaN.
     if len(exact) < _FEW:
         rounded = array("f", exact)
@@ -214,11 +214,6 @@ def _all_logprobs(actions: Sequence[PolicyAction]) -> array[float]:
     with np.errstate(all="ignore"):
         narrow = wide.astype(np.float32)
     return array("f", narrow.tobytes()) if (narrow == wide).all() else exact
-
-
-@functools.lru_cache(maxsize=4096)
-def _doubles(count: int) -> Callable[..., bytes]:
-    return struct.Struct(f"{count}d").pack
 
 
 @functools.cache
