@@ -46,6 +46,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "losses": (
         "Aggregation",
         "GspoPolicyLossOutput",
+        "Layout",
         "Partial",
         "PolicyLossOutput",
         "ReinforcePolicyLossOutput",
@@ -92,6 +93,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "naming_trajectory",
     ),
     "errors": (
+        "ArgumentError",
         "AuditError",
         "CheckpointError",
         "ConfigError",
