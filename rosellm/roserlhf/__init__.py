@@ -36,12 +36,22 @@ __version__ = "0.1.0"
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "advantages": (
+        "LagrangeMultiplier",
+        "OverlongFilter",
+        "RunningMeanBaseline",
+        "batch_standardized_advantages",
         "broadcast_turn_advantages",
         "discounted_returns",
+        "dynamic_sampling_mask",
         "generalized_advantage_estimation",
+        "group_centered_advantages",
         "group_standardized_advantages",
+        "grouped_advantages",
         "leave_one_out_advantages",
+        "overlong_filter",
+        "overlong_penalty",
         "skip_observation_generalized_advantage_estimation",
+        "variance_optimal_baseline",
     ),
     "losses": (
         "Aggregation",
