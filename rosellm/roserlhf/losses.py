@@ -8,6 +8,10 @@
 | `gspo_token_policy_loss` | `min(s A, clip(s) A)` per token | GSPO 2507.18071 Eq. 13, 14 | `objective/gspo.py` |
 | `sapo_policy_loss` | `4/τ σ(τ (ρ - 1)) A` | SAPO 2511.20347 Eq. 5, 6 | `objective/sapo.py` |
 | `sao_policy_loss` | `ρ A ℓ` where `1 - low < ρ < 1 + high` | SAO 2607.07508 Eq. 3 | `objective/sao.py` |
+| `kl_loss` | minimised: `k(ℓ - ℓ_ref)` | GRPO 2402.03300 Eq. 4, DeepSeek-V3.2 2512.02556 | `objective/kl.py` |
+| `kl_penalty` | `r - β k(ℓ - ℓ_ref)` | InstructGPT 2203.02155 Eq. 2 | `objective/kl.py` |
+| `kl_estimate` | `l`, `l²/2`, `exp(-l) - 1 + l` with `l = ℓ - ℓ_ref` | Schulman 2020 | `objective/kl.py` |
+| `exact_kl` | `Σ π (log π - log π_ref)` over the vocabulary | Kullback & Leibler 1951 | `objective/kl.py` |
 | `direct_double_sided_mask` | `1 - low < ρ < 1 + high` | SAO 2607.07508 Eq. 3 | `objective/sao.py` |
 | `sequence_log_ratio` | sum or mean of `ℓ - ℓ_old` | GSPO 2507.18071 Eq. 7 | `objective/ratios.py` |
 | `gather_token_logprobs` | `ℓ = z[x] - log Σ exp(z)` | Williams 1992 | `objective/logprobs.py` |
@@ -31,6 +35,12 @@ from rosellm.roserlhf.objective.denominator import rollout_denominators as rollo
 from rosellm.roserlhf.objective.denominator import step_denominator as step_denominator
 from rosellm.roserlhf.objective.gspo import gspo_policy_loss as gspo_policy_loss
 from rosellm.roserlhf.objective.gspo import gspo_token_policy_loss as gspo_token_policy_loss
+from rosellm.roserlhf.objective.kl import KlEstimator as KlEstimator
+from rosellm.roserlhf.objective.kl import KlLossOutput as KlLossOutput
+from rosellm.roserlhf.objective.kl import exact_kl as exact_kl
+from rosellm.roserlhf.objective.kl import kl_estimate as kl_estimate
+from rosellm.roserlhf.objective.kl import kl_loss as kl_loss
+from rosellm.roserlhf.objective.kl import kl_penalty as kl_penalty
 from rosellm.roserlhf.objective.layout import Layout as Layout
 from rosellm.roserlhf.objective.logprobs import gather_token_logprobs as gather_token_logprobs
 from rosellm.roserlhf.objective.outputs import GspoPolicyLossOutput as GspoPolicyLossOutput
@@ -47,6 +57,8 @@ from rosellm.roserlhf.objective.sapo import sapo_policy_loss as sapo_policy_loss
 __all__ = [
     "Aggregation",
     "GspoPolicyLossOutput",
+    "KlEstimator",
+    "KlLossOutput",
     "Layout",
     "Partial",
     "PolicyLossOutput",
@@ -56,9 +68,13 @@ __all__ = [
     "aggregate",
     "clipped_policy_loss",
     "direct_double_sided_mask",
+    "exact_kl",
     "gather_token_logprobs",
     "gspo_policy_loss",
     "gspo_token_policy_loss",
+    "kl_estimate",
+    "kl_loss",
+    "kl_penalty",
     "masked_mean",
     "reinforce_policy_loss",
     "rollout_denominators",
