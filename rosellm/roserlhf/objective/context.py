@@ -1,7 +1,7 @@
 """Token log-ratios -> the mean of every sequence, also where the ranks of a context-parallel group hold parts of each.
 
-A mean over ranks cannot be averaged from local means: the addable form is (sum, count) per sequence, one exchange of two numbers
-each. What comes back is a constant; the gradient is carried by the tokens themselves (`gspo`), so none is exchanged on the way back.
+Local means cannot be averaged: the addable form is (sum, count) per sequence, one exchange of two numbers each. What comes back is
+a constant; the gradient is carried by the tokens themselves (`gspo`), so none is exchanged on the way back.
 """
 
 from __future__ import annotations

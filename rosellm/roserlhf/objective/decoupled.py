@@ -47,7 +47,7 @@ def decoupled_policy_loss(
     The clip keeps the update near the policy from before it, however old the data is; clipping against the behaviour policy would
     hold stale tokens where they were sampled. Where proximal and behaviour agree this is `clipped_policy_loss`.
 
-    A weight above `behavior_cap` is set to 0 (`cap="mask"`, AReaL's default, with a cap of 5) or to the cap (`"truncate"`); a weight
+    A weight above `behavior_cap` is set to 0 (`cap="mask"`, AReaL's default, with a cap of 5) or to the cap (`"truncate"`); one
     exactly on it is kept. A masked token stays in the denominator, as in AReaL, so that the size of an update does not depend on
     how stale the data is. Without a cap one stale token can outweigh a batch. Beware of AReaL's setting without any rejection: it
     drops the weight altogether. Default: `aggregation="token"`; the clip is 0.2 on both sides there.

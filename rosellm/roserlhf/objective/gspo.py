@@ -129,8 +129,9 @@ def gspo_token_policy_loss(
 
     The second factor is numerically 1 and carries the gradient: each active token gets `s * A / (n * N)` with its own `A`. With one
     advantage per sequence, value and gradient equal `gspo_policy_loss`, clipped or not. Averaging the advantages of a sequence
-    first, as AReaL does, destroys the credit of single turns. Default: `aggregation="sequence_mean"`, as printed. Context parallelism:
-    as in `gspo_policy_loss`.
+    first, as AReaL does, destroys the credit of single turns. Default: `aggregation="sequence_mean"`, as printed.
+
+    Context parallelism: as in `gspo_policy_loss`.
 
     Source: Zheng et al. 2025 (GSPO), Eq. 13 and 14, https://arxiv.org/abs/2507.18071
 

@@ -200,7 +200,7 @@ class ValueLossOutput:
     objective: Tensor
     """0-d, detached: minus the loss."""
     clip_fraction: Tensor
-    """0-d: share of tokens for which the clipped error is strictly the larger one; NaN without a clip. Partial `value_clip_fraction`."""
+    """0-d: share of tokens whose clipped error is strictly the larger one, partial `value_clip_fraction`; NaN without a clip."""
     explained_variance: Tensor
     """0-d: of this call; over several, `merged_explained_variance` of the merged partials."""
     token_loss: Tensor

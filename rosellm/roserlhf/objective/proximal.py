@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import RangeError, ShapeError
+from rosellm.roserlhf.errors import DtypeError, RangeError, ShapeError
 from rosellm.roserlhf.masked import at_least_float32
 
 
@@ -66,9 +66,9 @@ def log_linear_proximal(
 
 def _versions(versions: Tensor | int, argument: str, like: Tensor) -> Tensor:
     """Return one int64 per token."""
-    if not checks.is_tensor(versions):
+    if not isinstance(versions, Tensor):
         if isinstance(versions, bool) or not isinstance(versions, int):
-            checks.tensor(versions, argument)
+            raise checks.fail(DtypeError, argument, "be an integer or a tensor of integers", f"{versions!r:.80}")
         return torch.full(like.shape, versions, dtype=torch.int64, device=like.device)
     checks.integer(versions, argument)
     checks.same_device(versions, argument, like, "behavior_logprobs")

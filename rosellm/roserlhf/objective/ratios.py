@@ -53,7 +53,7 @@ def clip_fractions(
     among: Tensor,
     count: Callable[[Tensor, Tensor], Partial] = fraction,
 ) -> dict[str, Partial]:
-    """Count ratios outside the interval: among all, among each sign of the advantage, and where the clip binds (no gradient left)."""
+    """Count ratios outside the interval, among all and by the sign of the advantage, and where the clip left no gradient."""
     ratio_min, ratio_max = bounds
     left, up, down = outside(ratio, bounds), advantages > 0, advantages < 0
     return {

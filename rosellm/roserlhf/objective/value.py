@@ -76,7 +76,7 @@ def value_loss(
     """
     mask = inputs.token_mask(action_mask, values, "values")
     how = weighing(mask, aggregation, denominator, layout)
-    now = _values(values, mask)
+    now = _values(values, "values", mask)
     target = inputs.token_advantages(returns, "returns", mask, how.sequences)
     error = (now - target).square()
     clipped = _clipped_error(now, target, old_values, clip, mask)
@@ -96,14 +96,12 @@ def value_loss(
     )
 
 
-def _values(values: Tensor, mask: Tensor) -> Tensor:
-    checks.finite(values, "values", where=mask)
+def _values(values: Tensor, argument: str, mask: Tensor) -> Tensor:
+    checks.finite(values, argument, where=mask)
     return select(at_least_float32(values), mask)
 
 
-def _clipped_error(
-    values: Tensor, returns: Tensor, old_values: Tensor | None, clip: float | None, mask: Tensor
-) -> Tensor | None:
+def _clipped_error(values: Tensor, returns: Tensor, old_values: Tensor | None, clip: float | None, mask: Tensor) -> Tensor | None:
     if clip is None:
         if old_values is not None:
             raise checks.fail(RangeError, "clip", "be given with old_values", None, fix="nothing else reads them")
@@ -113,7 +111,7 @@ def _clipped_error(
         raise checks.fail(RangeError, "old_values", f"be given for clip={clip!r}", None)
     checks.floating(old_values, "old_values")
     checks.same_shape(old_values, "old_values", mask, "action_mask")
-    old = _values(old_values.detach(), mask)
+    old = _values(old_values.detach(), "old_values", mask)
     return (old + (values - old).clamp(-clip, clip) - returns).square()
 
 

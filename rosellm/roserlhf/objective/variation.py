@@ -45,10 +45,10 @@ def total_variation_policy_loss(
     fall to 0.73. A token that moved against its advantage keeps its gradient. One exactly on a bound is kept; dropped tokens stay
     in the denominator. A rare token may have a large ratio within the bounds: `ratio_max` caps the weight.
 
-    Defaults: those of prime-rl's default loss, which divides by all loss tokens and takes `rollout_logprobs` from the sampler, never
-    recomputed; it adds the square of the log-ratio on all tokens with `square_coefficient=1e-3` (0 here, as in the paper) and caps
-    nothing. verl (`dppo_tv`) uses its `clip_ratio` options as the bounds and the gradient `min(rho, 20) A` in place of `rho A`:
-    `ratio_max=20.0`; only its loss value differs then, which it takes times the log-probability.
+    Defaults: those of prime-rl's default loss, which divides by all loss tokens and takes `rollout_logprobs` from the sampler
+    (never recomputed); it adds the square of the log-ratio on all tokens with `square_coefficient=1e-3` (0 here, as in the paper)
+    and caps nothing. verl (`dppo_tv`) uses its `clip_ratio` options as the bounds and the gradient `min(rho, 20) A` in place of
+    `rho A`: `ratio_max=20.0`; only its loss value differs then, which it takes times the log-probability.
 
     Source: the binary total-variation mask of DPPO, https://arxiv.org/abs/2602.04879; prime-rl, `trainer/rl/loss.py`,
     https://github.com/PrimeIntellect-ai/prime-rl
@@ -80,7 +80,7 @@ def total_variation_policy_loss(
         >>> current, rollout = torch.tensor([[0.9, 2e-4]]).log(), torch.tensor([[0.6, 1e-4]]).log()
         >>> out = total_variation_policy_loss(current, rollout, torch.ones(1, 2), torch.ones(1, 2))
         >>> out.trusted_mask, out.token_loss
-        (tensor([[False,  True]]), tensor([[-0., -2.]]))
+        (tensor([[False,  True]]), tensor([[-0.0000, -2.0000]]))
     """
     mask = inputs.token_mask(action_mask, current_logprobs)
     checks.number_in(max_increase, "max_increase", 0.0, 1.0)

@@ -24,9 +24,9 @@ class MismatchCorrection:
     """Boolean, shape of the tokens: live and not rejected."""
     partials: dict[str, Partial]
     """Addable statistics. Over live tokens: `weight`, `squared_weight`, `kept_fraction`. Over the units of the level, with its name
-    in front: the ratio (`token_ratio`), its chi-square divergence E[rho^2] - 1 from the behaviour policy (`_chi_square`), the share
-    strictly outside the bounds (`_below_fraction`, `_above_fraction`) and the share that overflow bounds
-    (`_log_ratio_clamped_fraction`)."""
+    in front: the ratio (`token_ratio`), its chi-square divergence E[rho^2] - 1 from the behaviour policy (`token_chi_square`), the
+    shares that the bounds act on (`token_below_fraction`, `token_above_fraction`) and the share that the overflow bound acts on
+    (`token_log_ratio_clamped_fraction`)."""
     action_mask: Tensor
     """Boolean, shape of the tokens: the live ones."""
     sequences: Sequences
