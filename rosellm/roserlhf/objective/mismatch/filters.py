@@ -39,6 +39,12 @@ def mis(
         ratio_min, ratio_max: interval of the sequence, around 1.
         token_ratio_min, token_ratio_max: interval of the token, around 1.
 
+    Returns:
+        `MismatchCorrection`, with the partials of both levels.
+
+    Raises:
+        As `mismatch_correction`; bounds of the token are called `ratio_min`, `ratio_max` there.
+
     Example:
         >>> rho = torch.tensor([[1.0, 1.0, 1.0], [0.25, 1.0, 4.0], [1.0, 1.0, 1.5]])
         >>> mis(rho.log(), torch.zeros(3, 3), torch.ones(3, 3)).weights
@@ -94,7 +100,11 @@ def opsm(
         context_group, layout: as in `mismatch_correction`.
 
     Returns:
-        `MismatchCorrection`, with the drift and the share of sequences above `delta` among its partials.
+        `MismatchCorrection`, with `drift` and the share of sequences above `delta`, `drifted_fraction`, among its partials.
+
+    Raises:
+        NonFiniteError: NaN or infinity at a live position; the message names the argument.
+        MaskError, RangeError, ShapeError, DtypeError, DeviceError: the arguments do not fit together, `delta` is negative.
 
     Example:
         >>> behavior, current = torch.tensor([[-1.0, -1.0], [-1.0, -1.0]]), torch.tensor([[-1.5, -1.0], [-1.5, -1.0]])
