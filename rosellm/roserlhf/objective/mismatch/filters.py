@@ -29,10 +29,11 @@ def mis(
 ) -> MismatchCorrection:
     r"""Filter sequences by their geometric mean ratio and tokens by their own; what is kept has weight 1 (MIS-PO).
 
-    The sequence interval is closed, the token interval open, as printed with the defaults. For a filter by the product, or on one
-    side alone, `mismatch_correction` with `weight="one"`.
+    The sequence interval is closed, the token interval open; the defaults are those of Step-3.5. For a filter by the product, or on
+    one side alone, `mismatch_correction` with `weight="one"`.
 
-    Source: StepFun 2026 (Step-3.5-Flash), MIS-filtered policy optimisation, https://arxiv.org/abs/2602.10604
+    Source: StepFun 2026 (Step 3.5 Flash), Metropolis-independence-sampling-filtered policy optimisation,
+    https://arxiv.org/abs/2602.10604
 
     Args:
         proximal_logprobs, behavior_logprobs, action_mask, layout: as in `mismatch_correction`.
