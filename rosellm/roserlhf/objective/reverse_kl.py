@@ -128,7 +128,9 @@ def reverse_kl_distillation_loss(
     row = settings.teacher(teacher_hidden, teacher, mask)
     found = settings.divergence((student_hidden, student), (teacher_hidden, teacher), row, mask)
     require_finite(found.kl.view(mask.shape), mask, "student_weight and teacher_weight")
-    return _output(found.kl.view(mask.shape), row.entropy.view(mask.shape), found, mask, how)
+    floored = floor_statistics(found.floored_mass.view(mask.shape), found.floored_entries.view(mask.shape), mask)
+    statistics = {"teacher_entropy": partial(row.entropy.view(mask.shape), mask), **floored}
+    return distillation_output(found.kl.view(mask.shape), statistics, mask, how)
 
 
 def logits_distillation_loss(
@@ -202,8 +204,8 @@ def logits_distillation_loss(
     kl = (odds * (first.clamp(min=torch.finfo(first.dtype).min / 4) - second.masked_fill(low, floor))).sum(-1)
     require_finite(kl, mask, "student_logits and teacher_logits")
     entropy = -(log_teacher.exp() * log_teacher.clamp(min=torch.finfo(first.dtype).min / 4)).sum(-1)
-    found = Divergence(kl, (odds.detach() * low).sum(-1), low.sum(-1))
-    return _output(kl, entropy, found, mask, how)
+    floored = floor_statistics((odds.detach() * low).sum(-1), low.sum(-1), mask)
+    return distillation_output(kl, {"teacher_entropy": partial(entropy, mask), **floored}, mask, how)
 
 
 def _logprobs(logits: Tensor, mask: Tensor, temperature: float) -> Tensor:
@@ -284,10 +286,9 @@ def floor_statistics(mass: Tensor, entries: Tensor, mask: Tensor) -> dict[str, P
     }
 
 
-def _output(kl: Tensor, entropy: Tensor, found: Divergence, mask: Tensor, how: Weighing) -> DistillationLossOutput:
-    floored = floor_statistics(found.floored_mass.view(mask.shape), found.floored_entries.view(mask.shape), mask)
-    statistics = {"kl": partial(kl, mask), "teacher_entropy": partial(entropy, mask), **floored}
-    core = finish(-kl, mask, how, statistics)
+def distillation_output(kl: Tensor, statistics: dict[str, Partial], mask: Tensor, how: Weighing) -> DistillationLossOutput:
+    """Weigh the divergence of each token into a loss; the statistics are those of the teachers and of the floor."""
+    core = finish(-kl, mask, how, {"kl": partial(kl, mask), **statistics})
     return DistillationLossOutput(
         loss=core.loss,
         objective=core.objective,

@@ -12,13 +12,12 @@ from torch import Tensor
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import DtypeError, RangeError, ShapeError, TeacherError
 from rosellm.roserlhf.masked import Partial, at_least_float32, fraction, partial, select
-from rosellm.roserlhf.objective.aggregation import Aggregation, Weighing, weighing
-from rosellm.roserlhf.objective.divergence import TeacherRow
+from rosellm.roserlhf.objective.aggregation import Aggregation, weighing
 from rosellm.roserlhf.objective.layout import Layout, Sequences
-from rosellm.roserlhf.objective.outputs import finish
 from rosellm.roserlhf.objective.reverse_kl import (
     DistillationLossOutput,
     Settings,
+    distillation_output,
     floor_statistics,
     read_head,
     require_finite,
@@ -143,7 +142,9 @@ def multi_teacher_distillation_loss(
         shares = _per_token(weights(statistics), mask, how.sequences, len(named), learn_weights)
     else:
         raise checks.fail(DtypeError, "weights", "be a tensor or a function of TeacherStatistics", type(weights).__name__)
-    return _weighed(student_hidden, student_weight, named, shares, mask, settings, shared_vocabulary, learn_weights, how)
+    student = (student_hidden, student_weight)
+    kl, found = _weighed(student, named, shares, mask, settings, shared_vocabulary, learn_weights)
+    return distillation_output(kl, found, mask, how)
 
 
 def _named(teachers: Sequence[Teacher], student_tokenizer: str | None) -> dict[str, Teacher]:
@@ -217,41 +218,29 @@ def _per_token(weights: Tensor, mask: Tensor, sequences: Sequences, count: int, 
 
 
 def _weighed(
-    student_hidden: Tensor,
-    student_weight: Tensor,
+    student: tuple[Tensor, Tensor],
     named: dict[str, Teacher],
     shares: Tensor,
     mask: Tensor,
     settings: Settings,
     count: int | None,
     learn: bool,
-    how: Weighing,
-) -> DistillationLossOutput:
-    total, statistics = torch.zeros((), device=mask.device), dict[str, Partial]()
-    entropy, mass, entries = Partial.nothing(shares), torch.zeros((), device=mask.device), torch.zeros((), device=mask.device)
+) -> tuple[Tensor, dict[str, Partial]]:
+    """Return the weighed divergence of each token and the statistics of the teachers."""
+    hidden, weight = student
+    fixed, each, entropy = shares.detach(), {}, Partial.nothing(shares)
+    total = mass = entries = torch.zeros((), device=mask.device)
     for index, teacher in enumerate(named.values()):
-        share = shares[..., index]
-        taught = mask if learn else mask & (share.detach() > 0)  # at weight 0 the gradient of the weight is wanted, too
-        hidden, own, weight = _aligned(teacher, student_weight, mask, count)
-        checks.finite(hidden, f"hidden of teacher {teacher.name!r:.80}", where=taught.unsqueeze(-1))
-        row: TeacherRow = settings.teacher(hidden, weight, taught)
-        found = settings.divergence((student_hidden, own), (hidden, weight), row, taught)
-        kl = found.kl.view(mask.shape)
+        taught = mask if learn else mask & (fixed[..., index] > 0)  # at weight 0 the gradient of the weight is wanted, too
+        expert, own_head, head = _aligned(teacher, weight, mask, count)
+        checks.finite(expert, f"hidden of teacher {teacher.name!r:.80}", where=taught.unsqueeze(-1))
+        row = settings.teacher(expert, head, taught)
+        found = settings.divergence((hidden, own_head), (expert, head), row, taught)
+        kl, floored, low = (part.view(mask.shape) for part in found)
         require_finite(kl, taught, f"student_weight and the weight of teacher {teacher.name!r:.80}")
-        total = total + share * kl
-        statistics[f"kl/{teacher.name}"] = partial(kl, taught)
+        total = total + shares[..., index] * kl
+        mass, entries = mass + fixed[..., index] * floored, entries + low
+        each[f"kl/{teacher.name}"] = partial(kl, taught)
         entropy = entropy + partial(row.entropy.view(mask.shape), taught)
-        mass = mass + share.detach() * found.floored_mass.view(mask.shape)
-        entries = entries + found.floored_entries.view(mask.shape)
-    statistics |= {"kl": partial(total, mask), "teacher_entropy": entropy, **floor_statistics(mass, entries, mask)}
-    statistics["untaught_fraction"] = fraction((shares.detach() == 0).all(-1), mask)
-    core = finish(-total, mask, how, statistics)
-    return DistillationLossOutput(
-        loss=core.loss,
-        objective=core.objective,
-        kl=core.mean("kl"),
-        teacher_entropy=core.mean("teacher_entropy"),
-        teacher_floored_fraction=core.mean("teacher_floored_fraction"),
-        token_loss=core.token_loss,
-        partials=core.partials,
-    )
+    untaught = fraction((fixed == 0).all(-1), mask)
+    return total, {**each, "teacher_entropy": entropy, "untaught_fraction": untaught, **floor_statistics(mass, entries, mask)}
