@@ -10,7 +10,7 @@
 | `sao_policy_loss` | `ρ A ℓ` where `1 - low < ρ < 1 + high` | SAO 2607.07508 Eq. 3 | `objective/sao.py` |
 | `direct_double_sided_mask` | `1 - low < ρ < 1 + high` | SAO 2607.07508 Eq. 3 | `objective/sao.py` |
 | `reverse_kl_distillation_loss` | `-Σ π (log π - log E)`, from hidden states | GKD 2306.13649 | `objective/reverse_kl.py` |
-| `logits_distillation_loss` | minus reverse or forward KL, from logits | GKD 2306.13649 Eq. 2 | `objective/reverse_kl.py` |
+| `logits_distillation_loss` | minus reverse or forward KL, from logits | GKD 2306.13649 | `objective/reverse_kl.py` |
 | `multi_teacher_distillation_loss` | `-Σ w KL(π ‖ E)` | MiMo-V2-Flash 2601.02780 | `objective/teachers.py` |
 | `route_weights`, `align_policy_spans` | who teaches what, and where it stands | | `objective/teacher_spans.py` |
 | `distillation_advantages` | `-(log π - log E)` per sampled token | Thinking Machines 2025 | `objective/distillation.py` |

@@ -160,7 +160,7 @@ def logits_distillation_loss(
     The second distribution of the direction (reverse: the teacher, forward: the student) is raised to `floor` and counted where it
     lies below; in the forward direction such entries of the student get no gradient, and only entries of probability 0 are raised.
 
-    Source: Agarwal et al. 2023 (GKD), Eq. 2, https://arxiv.org/abs/2306.13649
+    Source: Agarwal et al. 2023 (GKD), https://arxiv.org/abs/2306.13649
 
     Args:
         student_logits: `[..., T, V]`, floating point; differentiable. Minus infinity is probability 0.
