@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import NonFiniteError, ShapeError
+from rosellm.roserlhf.errors import DtypeError, NonFiniteError, ShapeError
 from rosellm.roserlhf.masked import Partial, at_least_float32, fraction, partial
 from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.aggregation import Aggregation, Weighing, weighing
@@ -76,8 +76,8 @@ def reverse_kl_distillation_loss(
     multiplies the hidden states; a head with a soft-cap needs `logits_distillation_loss`. Position `t` of the hidden states
     predicts token `t`: for a causal model pass `hidden[:, :-1]` and `mask[:, 1:]`. At most `chunk` x `vocabulary_chunk` logits of
     each model exist at once, forward and backward; both are computed again in the backward pass. The result does not depend on
-    either number beyond rounding. Masked positions are not computed. The teacher is never differentiated, and its weight may stay
-    on another device (or be a memory map): it is copied block by block.
+    either number beyond rounding. Masked positions are not computed; to find the others waits once for the device. The teacher is
+    never differentiated, and its weight may stay on another device (or be a memory map): it is copied block by block.
 
     A teacher that rules a token out makes the divergence infinite. Teacher log-probabilities below `teacher_floor` are raised to it
     and counted; -100 lies below the smallest probability that float32 can hold.
@@ -266,6 +266,10 @@ def _same_tokens(per_token: Tensor, mask: Tensor, argument: str) -> None:
 def read_head(hidden: Tensor, weight: Tensor, mask: Tensor, hidden_name: str, weight_name: str) -> None:
     """Check hidden states `[..., T, d]` at the tokens of the mask and the embedding `[V, d]` that belongs to them."""
     _same_tokens(hidden, mask, hidden_name)
+    for value, name in ((hidden, hidden_name), (weight, weight_name)):
+        if hasattr(value, "full_tensor"):
+            fix = f"call this inside the forward of the module that gathers it, or pass {name}.full_tensor()"
+            raise checks.fail(DtypeError, name, "be a whole, local tensor", "a DTensor", fix=fix)
     checks.floating(weight, weight_name)
     if weight.ndim != 2 or weight.shape[1] != hidden.shape[-1]:
         raise checks.fail(ShapeError, weight_name, f"have shape [V, {hidden.shape[-1]}] to fit {hidden_name}", tuple(weight.shape))
