@@ -122,6 +122,7 @@ def reverse_kl_distillation_loss(
     same_tokenizer(student_tokenizer, teacher_tokenizer, "teacher_tokenizer")
     read_head(student_hidden, student_weight, mask, "student_hidden", "student_weight")
     read_head(teacher_hidden, teacher_weight, mask, "teacher_hidden", "teacher_weight")
+    checks.same_device(student_weight, "student_weight", mask, "action_mask")
     student, teacher = shared(student_weight, teacher_weight, "teacher_weight", shared_vocabulary, dim=0)
     for hidden, name in ((student_hidden, "student_hidden"), (teacher_hidden, "teacher_hidden")):
         checks.finite(hidden, name, where=mask.unsqueeze(-1))

@@ -13,6 +13,7 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import DtypeError, RangeError, ShapeError, TeacherError
 from rosellm.roserlhf.masked import Partial, at_least_float32, fraction, partial, select
 from rosellm.roserlhf.objective.aggregation import Aggregation, weighing
+from rosellm.roserlhf.objective.divergence import TeacherRow
 from rosellm.roserlhf.objective.layout import Layout, Sequences
 from rosellm.roserlhf.objective.reverse_kl import (
     DistillationLossOutput,
@@ -135,15 +136,16 @@ def multi_teacher_distillation_loss(
     read_head(student_hidden, student_weight, mask, "student_hidden", "student_weight")
     checks.finite(student_hidden, "student_hidden", where=mask.unsqueeze(-1))
     named = _named(teachers, student_tokenizer)
-    if isinstance(weights, Tensor):
-        shares = _per_token(weights, mask, how.sequences, len(named), learn_weights)
-    elif callable(weights):
-        statistics = _statistics(named, mask, settings, shared_vocabulary, student_weight)
-        shares = _per_token(weights(statistics), mask, how.sequences, len(named), learn_weights)
-    else:
-        raise checks.fail(DtypeError, "weights", "be a tensor or a function of TeacherStatistics", type(weights).__name__)
-    student = (student_hidden, student_weight)
-    kl, found = _weighed(student, named, shares, mask, settings, shared_vocabulary, learn_weights)
+    checks.same_device(student_weight, "student_weight", mask, "action_mask")
+    lesson = _Lesson(student_hidden, student_weight, named, mask, settings, shared_vocabulary)
+    rows = None
+    if not isinstance(weights, Tensor):
+        if not callable(weights):
+            raise checks.fail(DtypeError, "weights", "be a tensor or a function of TeacherStatistics", type(weights).__name__)
+        rows = [lesson.normalise(name, mask) for name in named]
+        weights = weights(_statistics(rows, mask))
+    shares = _per_token(weights, mask, how.sequences, len(named), learn_weights)
+    kl, found = lesson.weighed(shares, rows, learn_weights)
     return distillation_output(kl, found, mask, how)
 
 
@@ -161,16 +163,6 @@ def _named(teachers: Sequence[Teacher], student_tokenizer: str | None) -> dict[s
     return named
 
 
-def _aligned(teacher: Teacher, student_weight: Tensor, mask: Tensor, count: int | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the teacher's hidden states at the student's tokens and both embeddings over one vocabulary."""
-    argument, hidden = f"hidden of teacher {teacher.name!r:.80}", teacher.hidden
-    if teacher.positions is not None:
-        hidden = _at_positions(teacher.hidden, teacher.positions, mask, argument)
-    weight_name = f"weight of teacher {teacher.name!r:.80}"
-    read_head(hidden, teacher.weight, mask, argument, weight_name)
-    return hidden, *shared(student_weight, teacher.weight, weight_name, count, dim=0)
-
-
 def _at_positions(hidden: Tensor, positions: Tensor, mask: Tensor, argument: str) -> Tensor:
     checks.floating(hidden, argument)
     if hidden.ndim != mask.ndim + 1 or hidden.shape[:-2] != mask.shape[:-1]:
@@ -181,14 +173,7 @@ def _at_positions(hidden: Tensor, positions: Tensor, mask: Tensor, argument: str
     return hidden.gather(-2, chosen.unsqueeze(-1).expand(*mask.shape, hidden.shape[-1]))
 
 
-def _statistics(
-    named: dict[str, Teacher], mask: Tensor, settings: Settings, count: int | None, student_weight: Tensor
-) -> TeacherStatistics:
-    rows = []
-    for teacher in named.values():
-        hidden, _, weight = _aligned(teacher, student_weight, mask, count)
-        checks.finite(hidden, f"hidden of teacher {teacher.name!r:.80}", where=mask.unsqueeze(-1))
-        rows.append(settings.teacher(hidden, weight, mask))
+def _statistics(rows: list[TeacherRow], mask: Tensor) -> TeacherStatistics:
     shape = (*mask.shape, len(rows))
     return TeacherStatistics(
         torch.stack([row.entropy for row in rows], -1).view(shape), torch.stack([row.top_logprob for row in rows], -1).view(shape)
@@ -217,30 +202,48 @@ def _per_token(weights: Tensor, mask: Tensor, sequences: Sequences, count: int, 
     return select(at_least_float32(spread if learn else spread.detach()), live.expand(shape))
 
 
-def _weighed(
-    student: tuple[Tensor, Tensor],
-    named: dict[str, Teacher],
-    shares: Tensor,
-    mask: Tensor,
-    settings: Settings,
-    count: int | None,
-    learn: bool,
-) -> tuple[Tensor, dict[str, Partial]]:
-    """Return the weighed divergence of each token and the statistics of the teachers."""
-    hidden, weight = student
-    fixed, each, entropy = shares.detach(), {}, Partial.nothing(shares)
-    total = mass = entries = torch.zeros((), device=mask.device)
-    for index, teacher in enumerate(named.values()):
-        taught = mask if learn else mask & (fixed[..., index] > 0)  # at weight 0 the gradient of the weight is wanted, too
-        expert, own_head, head = _aligned(teacher, weight, mask, count)
-        checks.finite(expert, f"hidden of teacher {teacher.name!r:.80}", where=taught.unsqueeze(-1))
-        row = settings.teacher(expert, head, taught)
-        found = settings.divergence((hidden, own_head), (expert, head), row, taught)
-        kl, floored, low = (part.view(mask.shape) for part in found)
-        require_finite(kl, taught, f"student_weight and the weight of teacher {teacher.name!r:.80}")
-        total = total + shares[..., index] * kl
-        mass, entries = mass + fixed[..., index] * floored, entries + low
-        each[f"kl/{teacher.name}"] = partial(kl, taught)
-        entropy = entropy + partial(row.entropy.view(mask.shape), taught)
-    untaught = fraction((fixed == 0).all(-1), mask)
-    return total, {**each, "teacher_entropy": entropy, "untaught_fraction": untaught, **floor_statistics(mass, entries, mask)}
+@dataclass(frozen=True)
+class _Lesson:
+    """One student before its teachers, checked as far as the shapes go."""
+
+    hidden: Tensor
+    weight: Tensor
+    teachers: dict[str, Teacher]
+    mask: Tensor
+    settings: Settings
+    shared_vocabulary: int | None
+
+    def aligned(self, name: str, taught: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return a teacher's hidden states at the student's tokens, and both embeddings over one vocabulary."""
+        teacher, argument = self.teachers[name], f"hidden of teacher {name!r:.80}"
+        hidden, weight_name = teacher.hidden, f"weight of teacher {name!r:.80}"
+        if teacher.positions is not None:
+            hidden = _at_positions(teacher.hidden, teacher.positions, self.mask, argument)
+        read_head(hidden, teacher.weight, self.mask, argument, weight_name)
+        checks.finite(hidden, argument, where=taught.unsqueeze(-1))
+        return hidden, *shared(self.weight, teacher.weight, weight_name, self.shared_vocabulary, dim=0)
+
+    def normalise(self, name: str, taught: Tensor) -> TeacherRow:
+        """Read one teacher alone."""
+        hidden, _, head = self.aligned(name, taught)
+        return self.settings.teacher(hidden, head, taught)
+
+    def weighed(self, shares: Tensor, rows: list[TeacherRow] | None, learn: bool) -> tuple[Tensor, dict[str, Partial]]:
+        """Return the weighed divergence of each token and the statistics of the teachers; `rows` if they are known already."""
+        fixed, each, entropy = shares.detach(), {}, Partial.nothing(shares)
+        total = mass = entries = torch.zeros((), device=self.mask.device)
+        for index, name in enumerate(self.teachers):
+            # at weight 0 the gradient of the weight is wanted, too
+            taught = self.mask if learn else self.mask & (fixed[..., index] > 0)
+            hidden, own_head, head = self.aligned(name, taught)
+            row = self.settings.teacher(hidden, head, taught) if rows is None else rows[index]
+            found = self.settings.divergence((self.hidden, own_head), (hidden, head), row, taught)
+            kl, floored, low = (part.view(self.mask.shape) for part in found)
+            require_finite(kl, taught, f"student_weight and the weight of teacher {name!r:.80}")
+            total = total + shares[..., index] * kl
+            mass, entries = mass + fixed[..., index] * floored, entries + low
+            each[f"kl/{name}"] = partial(kl, taught)
+            entropy = entropy + partial(row.entropy.view(self.mask.shape), taught)
+        untaught = fraction((fixed == 0).all(-1), self.mask)
+        floored_statistics = floor_statistics(mass, entries, self.mask)
+        return total, {**each, "teacher_entropy": entropy, "untaught_fraction": untaught, **floored_statistics}
