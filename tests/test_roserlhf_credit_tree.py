@@ -98,7 +98,7 @@ def test_budget() -> None:
     assert [budget.expected_chains for budget in budgets] == [4.0, 6.0, 6.0, 4.0, 16.0]
     with pytest.raises(errors.RangeError, match="num_trees must be at least 1"):
         tree_budget(0, 1, 1)
-    with pytest.raises(errors.DtypeError, match="num_rounds must be an integer"):
+    with pytest.raises(errors.DtypeError, match="num_rounds must be a whole number"):
         tree_budget(1, 1, 1.0)  # type: ignore[arg-type]
 
 
