@@ -202,7 +202,8 @@ def filter_reward_conflicts(
     parts = advantages * read_weights(weights, advantages)
     judged = parts * counts.unsqueeze(-1) if rule == "code" else parts
     delta = _signal_to_noise(judged, snr_eps)
-    mixed = (judged > sign_tolerance).any(-1) & (judged < -sign_tolerance).any(-1)
+    lowest, highest = judged.aminmax(dim=-1)
+    mixed = (highest > sign_tolerance) & (lowest < -sign_tolerance)
     noisy = delta < snr_threshold
     rejected = mixed if conflict_filter == "hard" else noisy if rule == "paper" else mixed & noisy
     kept = ~rejected if scored is None else scored & ~rejected

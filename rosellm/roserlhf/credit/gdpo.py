@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
+from rosellm.roserlhf.credit.identifiers import number_of_groups
 from rosellm.roserlhf.credit.members import Ids, read_scored, row_ids
 from rosellm.roserlhf.credit.nesting import Singleton, refuse_singletons
 from rosellm.roserlhf.credit.statistics import StdKind, check_std, group_statistics
@@ -105,13 +106,12 @@ def normalised_rewards(
     scored = read_scored_rewards(scored_mask, rewards)
     checks.finite(rewards, "rewards", where=scored)
     ids = row_ids(group_ids, "group_ids", rewards)
-    if scored is None:
-        statistics = group_statistics(rewards.T, ids)
-        advantages = statistics.standardized(std, eps).T
-    else:  # one group per (task, reward): what was scored may differ from reward to reward
-        cells = (ids.unsqueeze(-1) * rewards.shape[1] + torch.arange(rewards.shape[1], device=ids.device)).flatten()
-        statistics = group_statistics(rewards.flatten(), cells, where=scored.flatten())
-        advantages = statistics.standardized(std, eps).view(rewards.shape)
+    # one group per (reward, task), reward after reward: what was scored may differ from reward to reward
+    count, groups = rewards.shape[1], number_of_groups(ids)
+    cells = (groups * torch.arange(count, device=ids.device).unsqueeze(-1) + ids).flatten()
+    where = None if scored is None else scored.T.flatten()
+    statistics = group_statistics(rewards.T.flatten(), cells, where=where, groups=groups * count)
+    advantages = statistics.standardized(std, eps).view(count, -1).T
     if singleton == "error":
         refuse_singletons(statistics.count, "rewards", "scored member of its group per reward")
     return advantages, None if scored is None else scored.any(-1), ids
@@ -179,16 +179,17 @@ def read_whiten_eps(whiten_eps: float | None, whiten: Whitening, eps: float) -> 
 
 def whitened(sums: Tensor, kept: Tensor | None, whiten: Whitening, counts: Tensor, std: StdKind, eps: float) -> Tensor:
     """Standardise the kept sums over the batch; what is not kept, or has no token to carry it, is 0."""
-    one_group = torch.zeros_like(sums, dtype=torch.int64)
     if whiten == "none":
         return sums if kept is None else select(sums, kept)
-    if whiten == "rollout":
-        return group_statistics(sums, one_group, where=kept, groups=1).standardized(std, eps)
-    kept = counts > 0 if kept is None else kept & (counts > 0)
-    statistics = group_statistics(sums, one_group, where=kept, groups=1)
-    counts = select(counts, kept)
-    tokens = counts.sum()
-    centred = statistics.above_low - (counts * statistics.above_low).sum() / tokens
-    free = tokens - 1 if std == "sample" else tokens
-    variance = (counts * centred.square()).sum() / free
-    return torch.where(kept & ~statistics.uniform, centred / (variance + eps).sqrt(), 0.0)
+    counted = counts > 0 if kept is None else kept & (counts > 0)
+    counts, low = select(counts, counted), torch.where(counted, sums, float("inf")).amin()
+    distance = select(sums - low, counted)
+    spread = distance.amax()
+    total = counts.sum()
+    # the spread as unit: squares of numbers in [0, 1] neither overflow nor vanish
+    unit = torch.where(spread > 0, spread, 1.0)
+    position = distance / unit
+    centred = position - (counts * position).sum() / total
+    variance = (counts * centred.square()).sum() / (total - 1 if std == "sample" else total)
+    divisor = (variance + eps / unit**2).sqrt() if whiten == "token" else variance.sqrt() + eps / unit
+    return torch.where(counted & (spread > 0), centred / divisor, 0.0)

@@ -224,17 +224,20 @@ def _returns(rows: _Rows, gamma: float) -> Tensor:
     """
     count = len(rows.task_of)
     lengths = group_count(rows.trajectories, count)
-    order = torch.argsort(rows.trajectories, stable=True)
-    owner = rows.trajectories.index_select(0, order)
+    owner, rewards, order = rows.trajectories, rows.rewards, None
+    if bool((owner[1:] < owner[:-1]).any()):  # dense ids that never fall: each trajectory is one stretch of rows already
+        order = torch.argsort(owner, stable=True)
+        owner, rewards = owner.index_select(0, order), rewards.index_select(0, order)
     steps_left = (lengths.cumsum(0) - 1).index_select(0, owner) - torch.arange(len(owner), device=owner.device)
     alive = group_count(steps_left, int(lengths.max()))
     # the longest trajectories come first on each level: those that go on are then the first of the level before
     rank = torch.argsort(torch.argsort(lengths, descending=True))
     place = (alive.cumsum(0) - alive).index_select(0, steps_left) + rank.index_select(0, owner)
-    returns = torch.empty_like(rows.rewards).index_copy_(0, place, rows.rewards.index_select(0, order))
-    for after, level in itertools.pairwise(returns.split(alive.tolist())):
+    levels = torch.empty_like(rewards).index_copy_(0, place, rewards)
+    for after, level in itertools.pairwise(levels.split(alive.tolist())):
         level.add_(gamma * after[: len(level)])
-    return torch.empty_like(returns).index_copy_(0, order, returns.index_select(0, place))
+    returns = levels.index_select(0, place)
+    return returns if order is None else torch.empty_like(returns).index_copy_(0, order, returns)
 
 
 def _episode_part(
