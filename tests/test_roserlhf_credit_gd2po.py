@@ -118,6 +118,15 @@ def test_the_code_judges_by_tokens() -> None:
     assert not filter_reward_conflicts(parts, [0], sign_tolerance=1e-8, rule="code", lengths=lengths).keep_mask.item()
 
 
+def test_lengths_for_the_judgement_do_not_weigh_the_whitening() -> None:
+    # sums 2, -2, 4: mean 4/3, whatever the lengths are
+    parts, lengths = double([[1, 1], [-1, -1], [2, 2]]), torch.tensor([1, 5, 9])
+    plain = filter_reward_conflicts(parts, [0] * 3, whiten="rollout")
+    code = filter_reward_conflicts(parts, [0] * 3, whiten="rollout", rule="code", lengths=lengths)
+    assert torch.equal(plain.advantages, code.advantages)
+    close(plain.advantages.sum(), 0.0)
+
+
 def test_weights_decide_too() -> None:
     parts = double([[1, -1]])
     assert filter_reward_conflicts(parts, [0], weights=[1.0, 0.0]).keep_mask.item()

@@ -181,6 +181,7 @@ def whitened(sums: Tensor, kept: Tensor | None, whiten: Whitening, counts: Tenso
     """Standardise the kept sums over the batch; what is not kept, or has no token to carry it, is 0."""
     if whiten == "none":
         return sums if kept is None else select(sums, kept)
+    counts = counts if whiten == "token" else torch.ones_like(sums)
     counted = counts > 0 if kept is None else kept & (counts > 0)
     counts, low = select(counts, counted), torch.where(counted, sums, float("inf")).amin()
     distance = select(sums - low, counted)

@@ -72,7 +72,7 @@ def gigpo_advantages(
 
     Rewards: an outcome, and a score that comes late, belong to the step they judge (an outcome to the last one), before this call;
     from there they are discounted backwards. The method knows no bootstrap: after the last row of a trajectory follows 0, whether
-    it terminated or was cut, so leave trajectories that were cut out of the batch or score them as they stand.
+    it terminated or was truncated. So score a truncated trajectory for what it reached, or exclude it by `scored_mask`.
 
     Readings. `episode_statistics="trajectory"` is the paper: each trajectory votes once. `"steps"` is the default of the authors'
     code: mean and deviation over step rows, so that long trajectories weigh more. `normalization="std"` or `"none"` are both in the
