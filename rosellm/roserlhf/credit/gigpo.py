@@ -139,8 +139,8 @@ def gigpo_advantages(
     episode = _episode_part(rows, episode_statistics, normalization, std, eps, singleton)
 
     dtype = at_least_float32(step_rewards).dtype
-    sizes = group_count(states, len(found.count)).index_select(0, states)
-    both = episode + omega * step
+    sizes = found.of_rows(found.count.clamp(min=1))  # an unscored step is alone
+    both = torch.add(episode, step, alpha=omega)
     return GigpoAdvantages(both.to(dtype), episode.to(dtype), step.to(dtype), returns.to(dtype), states, sizes)
 
 
@@ -228,11 +228,11 @@ def _returns(rows: _Rows, gamma: float) -> Tensor:
     if bool((owner[1:] < owner[:-1]).any()):  # dense ids that never fall: each trajectory is one stretch of rows already
         order = torch.argsort(owner, stable=True)
         owner, rewards = owner.index_select(0, order), rewards.index_select(0, order)
-    steps_left = (lengths.cumsum(0) - 1).index_select(0, owner) - torch.arange(len(owner), device=owner.device)
+    steps_left = (lengths.cumsum(0) - 1).index_select(0, owner).sub_(torch.arange(len(owner), device=owner.device))
     alive = group_count(steps_left, int(lengths.max()))
     # the longest trajectories come first on each level: those that go on are then the first of the level before
     rank = torch.argsort(torch.argsort(lengths, descending=True))
-    place = (alive.cumsum(0) - alive).index_select(0, steps_left) + rank.index_select(0, owner)
+    place = (alive.cumsum(0) - alive).index_select(0, steps_left).add_(rank.index_select(0, owner))
     levels = torch.empty_like(rewards).index_copy_(0, place, rewards)
     for after, level in itertools.pairwise(levels.split(alive.tolist())):
         level.add_(gamma * after[: len(level)])
