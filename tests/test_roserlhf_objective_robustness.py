@@ -74,6 +74,22 @@ def test_a_group_in_which_all_failed_teaches_nothing(name: str) -> None:
     assert torch.autograd.grad(out.loss, batch.current)[0].eq(0).all()
 
 
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if name not in (*CRITICS, "grpo", "total_variation_capped")])
+def test_a_weight_of_the_advantage_is_a_weight_of_the_loss(name: str) -> None:
+    # what lets a correction for stale data multiply the advantages, whatever the objective; powers of 2 are exact
+    batch = cases.padded(a_batch())
+    weights = torch.tensor([0.5, 4.0, 1.0, 2.0, 0.0], dtype=torch.float64, device=DEVICE)[:, None]
+    plain = OBJECTIVES[name].run(batch).token_loss
+    weighted = (
+        OBJECTIVES[name]
+        .run(batch._replace(advantages=batch.advantages * weights, sequence_advantages=batch.sequence_advantages * weights[:, 0]))
+        .token_loss
+    )
+    assert weighted.tolist() == (plain * weights).tolist()
+    slopes = [torch.autograd.grad(loss.sum(), batch.current)[0] for loss in (plain * weights, weighted)]
+    torch.testing.assert_close(slopes[0], slopes[1], rtol=1e-12, atol=0.0)
+
+
 @everything
 def test_one_token_in_one_sequence(name: str, aggregation: str) -> None:
     one = [a_batch()[3]]
