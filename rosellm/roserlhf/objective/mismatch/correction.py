@@ -49,6 +49,10 @@ class MismatchCorrection:
         Returns:
             Advantages per token and the boolean mask.
 
+        Raises:
+            MaskError: the mask is not 0/1, or true where the correction has no weight.
+            NonFiniteError, RangeError, ShapeError, DtypeError, DeviceError: the arguments do not fit the corrected tokens.
+
         Example:
             >>> correction = icepop(torch.tensor([[-1.0, -1.0]]), torch.tensor([[-1.0, -9.0]]), torch.ones(1, 2))
             >>> correction.apply(torch.tensor([2.0]), torch.ones(1, 2), "kept")

@@ -29,15 +29,22 @@ def mis(
 ) -> MismatchCorrection:
     r"""Filter sequences by their geometric mean ratio and tokens by their own; what is kept has weight 1 (MIS-PO).
 
-    The sequence interval is closed, the token interval open, as printed with the defaults. For a filter by the product, or on one
-    side alone, `mismatch_correction` with `weight="one"`.
+    The sequence interval is closed, the token interval open; the defaults are those of Step-3.5. For a filter by the product, or on
+    one side alone, `mismatch_correction` with `weight="one"`.
 
-    Source: StepFun 2026 (Step-3.5-Flash), MIS-filtered policy optimisation, https://arxiv.org/abs/2602.10604
+    Source: StepFun 2026 (Step 3.5 Flash), Metropolis-independence-sampling-filtered policy optimisation,
+    https://arxiv.org/abs/2602.10604
 
     Args:
         proximal_logprobs, behavior_logprobs, action_mask, layout: as in `mismatch_correction`.
         ratio_min, ratio_max: interval of the sequence, around 1.
         token_ratio_min, token_ratio_max: interval of the token, around 1.
+
+    Returns:
+        `MismatchCorrection`, with the partials of both levels.
+
+    Raises:
+        As `mismatch_correction`; bounds of the token are called `ratio_min`, `ratio_max` there.
 
     Example:
         >>> rho = torch.tensor([[1.0, 1.0, 1.0], [0.25, 1.0, 4.0], [1.0, 1.0, 1.5]])
@@ -94,7 +101,11 @@ def opsm(
         context_group, layout: as in `mismatch_correction`.
 
     Returns:
-        `MismatchCorrection`, with the drift and the share of sequences above `delta` among its partials.
+        `MismatchCorrection`, with `drift` and the share of sequences above `delta`, `drifted_fraction`, among its partials.
+
+    Raises:
+        NonFiniteError: NaN or infinity at a live position; the message names the argument.
+        MaskError, RangeError, ShapeError, DtypeError, DeviceError: the arguments do not fit together, `delta` is negative.
 
     Example:
         >>> behavior, current = torch.tensor([[-1.0, -1.0], [-1.0, -1.0]]), torch.tensor([[-1.5, -1.0], [-1.5, -1.0]])

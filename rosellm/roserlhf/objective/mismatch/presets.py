@@ -24,6 +24,12 @@ def tis(
         proximal_logprobs, behavior_logprobs, action_mask, layout: as in `mismatch_correction`.
         cap: at least 1.
 
+    Returns:
+        `MismatchCorrection`; nothing is rejected.
+
+    Raises:
+        RangeError: `ratio_max must be in [1, inf)`, for the cap; the rest as in `mismatch_correction`.
+
     Example:
         >>> tis(torch.tensor([[4.0, 0.1]]).log(), torch.zeros(1, 2), torch.ones(1, 2)).weights
         tensor([[2.0000, 0.1000]])
@@ -51,6 +57,12 @@ def icepop(
     Args:
         proximal_logprobs, behavior_logprobs, action_mask, layout: as in `mismatch_correction`.
         ratio_min, ratio_max: the interval, around 1.
+
+    Returns:
+        `MismatchCorrection`.
+
+    Raises:
+        As `mismatch_correction`.
 
     Example:
         >>> icepop(torch.tensor([[6.0, 2.0, 0.1]]).log(), torch.zeros(1, 3), torch.ones(1, 3)).weights
