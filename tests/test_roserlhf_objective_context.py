@@ -210,8 +210,9 @@ def test_packed_sequences_are_cut_by_boundaries_and_by_indices(ranks: list[dict[
 
 
 def test_what_would_count_one_rank_only_is_refused(ranks: list[dict[str, Any]]) -> None:
+    arguments = ["aggregation", "aggregation", "denominator", "position_ids", "num_sequences"]
     for messages in (rank["refused"] for rank in ranks):
-        assert [message.split(" must ")[0] for message in messages] == ["aggregation"] * 2 + ["denominator"] + ["sequences"] * 2
+        assert [message.split(" must ")[0] for message in messages] == arguments
         assert "rollout_denominators" in messages[0]
 
 

@@ -11,6 +11,17 @@ from rosellm.roserlhf.losses import reinforce_policy_loss
 RATIOS, REWARDS, VALUES, BOOTSTRAP, GAMMA = [0.5, 2.0, 1.0], [1.0, 0.0, 2.0], [0.5, 0.4, 0.3], 0.7, 0.9
 
 
+def test_likelihood_of_the_successful_responses() -> None:
+    # responses 0 and 2 succeeded: -(-1 - 3 - 2) / 3 over their tokens; with none, and the denominator of the step, a connected 0
+    current, ones = tensor([[-1.0, -3.0], [-9.0, -9.0], [-2.0, 5.0]], grad=True), tensor([1.0, 1.0, 1.0])
+    out = reinforce_policy_loss(current, ones, tensor([[1, 1], [0, 0], [1, 0]]))
+    close(out.loss, 2.0)
+    close(gradient(out.loss, current), [[-1 / 3, -1 / 3], [0.0, 0.0], [-1 / 3, 0.0]])
+    none = reinforce_policy_loss(current, ones, tensor([[0, 0]] * 3), denominator=3)
+    assert none.loss == 0.0
+    assert gradient(none.loss, current) == [[0.0, 0.0]] * 3
+
+
 def v_trace_targets() -> list[float]:
     """The obvious recursion from behind, thresholds 1."""
     values = [*VALUES, BOOTSTRAP]

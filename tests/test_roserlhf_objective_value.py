@@ -90,7 +90,7 @@ def test_explained_variance_is_undefined_where_returns_are_equal() -> None:
 
 
 def test_explained_variance_survives_a_large_mean_in_float32() -> None:
-    returns = torch.tensor([[1e4, 1e4 + 1, 1e4 + 2]])
+    returns = torch.tensor([[1e6, 1e6 + 1, 1e6 + 2]])
     out = value_loss(returns + torch.tensor([[0.5, 0.0, -0.5]]), returns, torch.ones(1, 3))
     assert out.explained_variance.item() == pytest.approx(1 - 0.25, rel=1e-4)
 
