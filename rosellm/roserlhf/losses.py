@@ -47,6 +47,8 @@ hold anything, NaN included. Arguments are checked as `checks` describes; on an 
 step.
 """
 
+from __future__ import annotations
+
 from rosellm.roserlhf.masked import Partial as Partial
 from rosellm.roserlhf.masked import masked_mean as masked_mean
 from rosellm.roserlhf.objective.aggregation import Aggregation as Aggregation
@@ -84,11 +86,11 @@ from rosellm.roserlhf.objective.outputs import SaoPolicyLossOutput as SaoPolicyL
 from rosellm.roserlhf.objective.outputs import SapoPolicyLossOutput as SapoPolicyLossOutput
 from rosellm.roserlhf.objective.outputs import TotalVariationPolicyLossOutput as TotalVariationPolicyLossOutput
 from rosellm.roserlhf.objective.outputs import ValueLossOutput as ValueLossOutput
-from rosellm.roserlhf.objective.proximal import log_linear_proximal as log_linear_proximal
 from rosellm.roserlhf.objective.preference import PreferenceLossOutput as PreferenceLossOutput
 from rosellm.roserlhf.objective.preference import dpo_loss as dpo_loss
 from rosellm.roserlhf.objective.preference import ipo_loss as ipo_loss
 from rosellm.roserlhf.objective.preference import response_logprobs as response_logprobs
+from rosellm.roserlhf.objective.proximal import log_linear_proximal as log_linear_proximal
 from rosellm.roserlhf.objective.ratios import sequence_log_ratio as sequence_log_ratio
 from rosellm.roserlhf.objective.reinforce import reinforce_policy_loss as reinforce_policy_loss
 from rosellm.roserlhf.objective.reverse_kl import DistillationLossOutput as DistillationLossOutput
@@ -99,6 +101,11 @@ from rosellm.roserlhf.objective.sao import sao_coding as sao_coding
 from rosellm.roserlhf.objective.sao import sao_policy_loss as sao_policy_loss
 from rosellm.roserlhf.objective.sao import sao_reasoning as sao_reasoning
 from rosellm.roserlhf.objective.sapo import sapo_policy_loss as sapo_policy_loss
+from rosellm.roserlhf.objective.teacher_spans import align_policy_spans as align_policy_spans
+from rosellm.roserlhf.objective.teacher_spans import route_weights as route_weights
+from rosellm.roserlhf.objective.teachers import Teacher as Teacher
+from rosellm.roserlhf.objective.teachers import TeacherStatistics as TeacherStatistics
+from rosellm.roserlhf.objective.teachers import multi_teacher_distillation_loss as multi_teacher_distillation_loss
 from rosellm.roserlhf.objective.value import merged_explained_variance as merged_explained_variance
 from rosellm.roserlhf.objective.value import value_loss as value_loss
 from rosellm.roserlhf.objective.variation import total_variation_policy_loss as total_variation_policy_loss
@@ -107,14 +114,6 @@ __all__ = [
     "Aggregation",
     "CispoPolicyLossOutput",
     "DecoupledPolicyLossOutput",
-from rosellm.roserlhf.objective.teacher_spans import align_policy_spans as align_policy_spans
-from rosellm.roserlhf.objective.teacher_spans import route_weights as route_weights
-from rosellm.roserlhf.objective.teachers import Teacher as Teacher
-from rosellm.roserlhf.objective.teachers import TeacherStatistics as TeacherStatistics
-from rosellm.roserlhf.objective.teachers import multi_teacher_distillation_loss as multi_teacher_distillation_loss
-
-__all__ = [
-    "Aggregation",
     "DistillationAdvantages",
     "DistillationLossOutput",
     "GspoPolicyLossOutput",
@@ -128,47 +127,42 @@ __all__ = [
     "ReinforcePolicyLossOutput",
     "SaoPolicyLossOutput",
     "SapoPolicyLossOutput",
+    "Teacher",
+    "TeacherStatistics",
     "TotalVariationPolicyLossOutput",
     "ValueLossOutput",
     "aggregate",
-    "cispo_policy_loss",
-    "Teacher",
-    "TeacherStatistics",
-    "aggregate",
     "align_policy_spans",
+    "cispo_policy_loss",
     "clipped_policy_loss",
     "decoupled_policy_loss",
     "direct_double_sided_mask",
+    "distillation_advantages",
+    "dpo_loss",
     "effective_sample_size",
     "exact_kl",
     "gather_token_logprobs",
     "gspo_policy_loss",
     "gspo_token_policy_loss",
     "icepop",
+    "ipo_loss",
     "kl_estimate",
     "kl_loss",
     "kl_penalty",
     "log_linear_proximal",
+    "logits_distillation_loss",
     "masked_mean",
     "merged_explained_variance",
     "mis",
     "mismatch_correction",
-    "opsm",
-    "distillation_advantages",
-    "dpo_loss",
-    "gather_token_logprobs",
-    "gspo_policy_loss",
-    "gspo_token_policy_loss",
-    "ipo_loss",
-    "logits_distillation_loss",
-    "masked_mean",
     "multi_teacher_distillation_loss",
+    "opsm",
     "reinforce_policy_loss",
     "response_logprobs",
     "reverse_kl_distillation_loss",
     "rollout_denominators",
-    "sao_coding",
     "route_weights",
+    "sao_coding",
     "sao_policy_loss",
     "sao_reasoning",
     "sapo_policy_loss",
