@@ -14,7 +14,7 @@
 | `variance_optimal_baseline` | `E[‖∇ log π‖² R] / E[‖∇ log π‖²]` | Greensmith et al. 2004 | `credit/baselines.py` |
 | `dynamic_sampling_mask` | `0 < number correct < n` | DAPO 2503.14476 Eq. 11 | `credit/sampling.py` |
 | `overlong_penalty` | `(L_max − L_cache − L) / L_cache` in [−1, 0] | DAPO 2503.14476 Eq. 13 | `credit/overlong.py` |
-| `overlong_filter` | truncated rows leave the loss | DAPO 2503.14476, 3.4 | `credit/overlong.py` |
+| `overlong_filter`, `OverlongFilter` | truncated rows leave the loss | DAPO 2503.14476, 3.4 | `credit/overlong.py` |
 | `LagrangeMultiplier` | `λ ← max(0, λ + η (C − d))`; `A_R − λ A_C` | Altman 1999 | `credit/constraint.py` |
 | `broadcast_turn_advantages` | `A_t` = A of the turn of token t | 2505.11821 | `credit/turns.py` |
 | `gdpo_advantages` | `whiten(Σ_k w_k (r_k − mean_k) / (std_k + ε))` | GDPO 2601.05242 | `credit/gdpo.py` |

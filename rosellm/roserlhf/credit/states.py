@@ -72,7 +72,7 @@ def _array_or_object(state: Any) -> Hashable:
     return state
 
 
-def canonical_text_key(text: str, *, ignore_case: bool = True) -> Hashable:
+def canonical_text_key(text: str, *, ignore_case: bool = True) -> tuple[str, str]:
     """Turn a text into a key that ignores how it was written: white space, letter case, Unicode composition, order of JSON keys.
 
     Text: canonical decomposition (NFD), full case folding unless `ignore_case` is false, composition (NFC); every run of white
@@ -87,7 +87,7 @@ def canonical_text_key(text: str, *, ignore_case: bool = True) -> Hashable:
         ignore_case: fold letter case.
 
     Returns:
-        A hashable key; the key of a text never equals the key of a JSON value.
+        `("text", canonical text)` or `("json", canonical JSON)`.
 
     Raises:
         DtypeError: `text` is not a string, or `ignore_case` no boolean.
@@ -130,16 +130,15 @@ def _not_json(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _canonical_json(value: Any, ignore_case: bool) -> Hashable:
+def _canonical_json(value: Any, ignore_case: bool) -> str:
     if isinstance(value, dict):
-        return "object", tuple((name, _canonical_json(value[name], ignore_case)) for name in sorted(value))
+        pairs = (f"{json.dumps(name)}:{_canonical_json(value[name], ignore_case)}" for name in sorted(value))
+        return "{" + ",".join(pairs) + "}"
     if isinstance(value, list):
-        return "array", tuple(_canonical_json(item, ignore_case) for item in value)
+        return "[" + ",".join(_canonical_json(item, ignore_case) for item in value) + "]"
     if isinstance(value, _Number):
-        return "number", str(value)
-    if isinstance(value, str):
-        return "string", _canonical_text(value, ignore_case)
-    return "constant", json.dumps(value)
+        return str(value)
+    return json.dumps(_canonical_text(value, ignore_case) if isinstance(value, str) else value)
 
 
 def text_similarity(texts: Sequence[str]) -> Tensor:
@@ -208,7 +207,7 @@ def similarity_clusters(
 
     Args:
         similarity: `[N, N]`, floating point, finite; the diagonal is not read.
-        threshold: θ, finite; a pair exactly at it is similar.
+        threshold: θ, finite; a pair exactly at it, in the dtype of `similarity`, is similar.
         group_ids: task of each state, N ids; states of different tasks never share a cluster, not even through others. None: one
             task.
         reading: how clusters are formed.
