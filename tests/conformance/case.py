@@ -47,7 +47,7 @@ class Case:
         """float64, with a gradient."""
         return self.tensor(name).requires_grad_()
 
-    def choice(self, name: str, default: str, allowed: Iterable[str]) -> str:
+    def choice(self, name: str, default: str, allowed: Iterable[object]) -> str:
         """A parameter that names a reading; another value than the allowed ones is not understood."""
         value = self.get(name, default)
         if value not in (*allowed,):
@@ -114,7 +114,7 @@ def judge(case: Case) -> tuple[Outcome, str]:
             found |= {name: value() if callable(value) else value for name, value in computed.items()}
         except UnmappedError as error:
             reasons.append(str(error))
-        except Exception as error:  # the library refuses a reference case: that is a difference
+        except Exception as error:  # noqa: BLE001 - the library refuses a reference case: that is a difference
             return "differs", f"{type(error).__name__}: {error}"
     wrong = [f"{name}: {fault}" for name, value in found.items() if (fault := difference(value, wanted[name]))]
     if wrong:
@@ -142,7 +142,7 @@ def difference(found: Any, wanted: Any) -> str:
         return "; ".join(
             f"[{i}] {fault}" for i, (a, b) in enumerate(zip(found, wanted, strict=True)) if (fault := difference(a, b))
         )
-    if isinstance(wanted, bool) or isinstance(wanted, str):
+    if isinstance(wanted, (bool, str)):
         return "" if found == wanted else f"{found!r:.80} instead of {wanted!r:.80}"
     if isinstance(found, (int, float)) and math.isclose(found, wanted, rel_tol=RELATIVE, abs_tol=ABSOLUTE):
         return ""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rosellm.roserlhf.losses import icepop, kl_estimate, mismatch_correction, opsm, tis
 
-from .case import Case, adapts, gradient, tensor
+from .case import Case, adapts, gradient
 
 OPEN = 1e9
 

@@ -24,7 +24,7 @@ from rosellm.roserlhf.advantages import (
 )
 from rosellm.roserlhf.losses import clipped_policy_loss
 
-from .case import Case, UnmappedError, adapts, gradient, length_mask, padded, tensor
+from .case import Case, adapts, gradient, length_mask, tensor
 
 
 @adapts("rloo", "rewards")

@@ -241,7 +241,7 @@ def sapo_variance_bound(case: Case) -> Mapping[str, Any]:
     small, large = sides(smooth, case.tensor("z")), sides(smooth, case.tensor("z_large"))
 
     def worst_of_random() -> float:
-        """Searched, not computed: the bound is tight, so a search comes within what the case's own search found, and never above 1."""
+        """A search for the tightest point comes close to what the case's own search found, and never above 1."""
         generator = torch.Generator().manual_seed(0)
         worst = 0.0
         for _ in range(400):
@@ -360,7 +360,7 @@ def cispo(case: Case) -> Mapping[str, Any]:
     optional="cap_inclusive",
 )
 def decoupled_ppo(case: Case) -> Mapping[str, Any]:
-    case.choice("cap_inclusive", "True", (True,))
+    case.choice("cap_inclusive", "", (True, ""))
     current, proximal, behavior = case.leaf("cur_logp"), case.tensor("prox_logp"), case.tensor("behavior_logp")
     advantages, mask = case.tensor("advantages"), case.tensor("mask").bool()
     bounds = {"clip_low": case["eps_low"], "clip_high": case["eps_high"]}

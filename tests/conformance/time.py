@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf.advantages import (
-    cross_segment_advantages,
     discounted_returns,
     explained_variance,
     generalized_advantage_estimation,
@@ -22,7 +21,7 @@ from rosellm.roserlhf.advantages import (
 )
 from rosellm.roserlhf.losses import value_loss
 
-from .case import Case, adapts, gradient, length_mask, ragged, tensor
+from .case import Case, adapts, gradient
 
 
 def _last(like: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ def tree_token_weights(
 
     Leaf i was branched off the row of `parents[i]` after its first `shared_tokens[i]` policy tokens, and sampled `own_tokens[i]`
     more. `prefix="own_suffix"`: a row trains only the tokens its leaf sampled, so each token is trained once, and a prefix learns
-    from the leaf that wrote it and not from the branches (the text of the seed lab). `prefix="all_leaves"`: a row trains all its
+    from the leaf that wrote it and not from the branches. `prefix="all_leaves"`: a row trains all its
     policy tokens, so a prefix is trained once per leaf below it with the *sum* of their advantages (the authors' code); inside a
     tree whose leaves all share it, the intra-tree part of that sum is 0.
 
