@@ -7,9 +7,10 @@ from torch import Tensor
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.credit.bootstrap import read_bootstrap
+from rosellm.roserlhf.credit.lambdas import read_lambda
+from rosellm.roserlhf.credit.rewards import ObservationRewards
+from rosellm.roserlhf.credit.selection import keep
 from rosellm.roserlhf.credit.timeline import Timeline, read_timeline, read_values, working_dtype
-from rosellm.roserlhf.errors import RangeError, ShapeError
-from rosellm.roserlhf.masked import select
 
 
 @torch.no_grad()
@@ -19,8 +20,11 @@ def generalized_advantage_estimation(
     *,
     gamma: float = 1.0,
     gae_lambda: float | Tensor = 1.0,
+    critic_lambda: float | Tensor | None = None,
     terminated: Tensor | None = None,
     valid_mask: Tensor | None = None,
+    action_mask: Tensor | None = None,
+    observation_rewards: ObservationRewards = "move",
     bootstrap_value: Tensor | float | None = None,
     episode_ids: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -80,15 +84,40 @@ def generalized_advantage_estimation(
         (tensor([0.5000, 0.5000, 0.5000]), tensor([0.7500, 1.0000, 1.0000]))
     """
     checks.number_in(gamma, "gamma", 0.0, 1.0)
-    timeline = read_timeline(rewards, terminated, valid_mask, episode_ids)
-    read_values(values, "values", rewards, timeline.valid)
-    weight = _lambda_per_step(gae_lambda, rewards, timeline)
-    dtype = working_dtype(rewards, values, bootstrap_value, gae_lambda)
-    rewards, values = rewards.to(dtype), values.to(dtype)
-    bootstrap = read_bootstrap(bootstrap_value, timeline, rewards, episode_ids)
-    errors = rewards + gamma * timeline.next_values(values, bootstrap) - values
-    advantages = timeline.accumulate(errors, gamma * weight)
-    return advantages, select(advantages + values, timeline.valid)
+    timeline = read_timeline(
+        rewards,
+        dtype=working_dtype(rewards, values, bootstrap_value, gae_lambda, critic_lambda),
+        terminated=terminated,
+        valid_mask=valid_mask,
+        action_mask=action_mask,
+        observation_rewards=observation_rewards,
+        episode_ids=episode_ids,
+    )
+    values = read_values(values, "values", rewards, timeline.valid)
+    weight = read_lambda(gae_lambda, "gae_lambda", timeline)
+    critic_weight = None if critic_lambda is None else read_lambda(critic_lambda, "critic_lambda", timeline)
+    after = read_bootstrap(bootstrap_value, timeline)
+    advantages, targets = _mix(timeline, values, gamma, weight, after)
+    return advantages, targets if critic_weight is None else _mix(timeline, values, gamma, critic_weight, after)[1]
+
+
+def _mix(timeline: Timeline, values: Tensor, gamma: float, weight: float | Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Accumulate mixtures of value and return instead of errors; return advantages and targets.
+
+    What step t sees of the next existing step s is :math:`M_s = (1-\lambda_t) V_s + \lambda_t (\hat A_s + V_s)`, and
+    :math:`\hat A_t = r_t + \gamma M_s - V_t`. M runs through the same recursion, which carries it across absent time by itself: no
+    step needs to look for the next one.
+    """
+    advantages, targets = (torch.empty_like(values, dtype=timeline.dtype, memory_format=torch.contiguous_format) for _ in range(2))
+    per_step = [] if not isinstance(weight, Tensor) else [weight]
+    for piece, (given, ends, advantage, target, *weights) in timeline.pieces(values, after, advantages, targets, *per_step):
+        estimates, seen = piece.read(given), weight
+        if weights:
+            seen = weights[0].gather(-1, piece.preceding.clamp(min=0)) if weights[0].shape[-1] > 1 else weights[0]
+        mixtures = piece.accumulate(torch.lerp(estimates, piece.rewards, seen), gamma * seen, ends)
+        piece.add_behind(piece.rewards, mixtures, ends, gamma, out=target)
+        torch.sub(target, estimates, out=advantage)
+    return advantages, targets
 
 
 @torch.no_grad()
@@ -147,29 +176,11 @@ def skip_observation_generalized_advantage_estimation(
         (tensor([0.5000, 0.5000]), tensor([0.7500, 1.0000]))
     """
     checks.number_in(gamma, "gamma", 0.0, 1.0)
-    timeline = read_timeline(rewards, terminated, valid_mask)
-    read_values(action_end_values, "action_end_values", rewards, timeline.valid)
-    read_values(next_action_values, "next_action_values", rewards, timeline.continues)
-    weight = _lambda_per_step(gae_lambda, rewards, timeline)
     dtype = working_dtype(rewards, action_end_values, next_action_values, gae_lambda)
-    rewards, ends, nexts = rewards.to(dtype), action_end_values.to(dtype), next_action_values.to(dtype)
-    errors = rewards + gamma * select(nexts, timeline.continues) - ends
-    advantages = timeline.accumulate(errors, gamma * weight)
-    return advantages, select(advantages + ends, timeline.valid)
-
-
-def _lambda_per_step(gae_lambda: float | Tensor, rewards: Tensor, timeline: Timeline) -> float | Tensor:
-    """Check `gae_lambda` and make it broadcast along time."""
-    if not isinstance(gae_lambda, Tensor):
-        checks.number_in(gae_lambda, "gae_lambda", 0.0, 1.0)
-        return gae_lambda
-    checks.floating(gae_lambda, "gae_lambda")
-    checks.same_device(gae_lambda, "gae_lambda", rewards, "rewards")
-    rest, shape = rewards.shape[:-1], gae_lambda.shape
-    if shape not in ((), rest, (*rest, 1), rewards.shape):
-        allowed = f"be a number, one per row {tuple(rest)} or one per step {tuple(rewards.shape)}"
-        raise checks.fail(ShapeError, "gae_lambda", allowed, f"shape {tuple(shape)}")
-    per_step = (gae_lambda.unsqueeze(-1) if shape == rest else gae_lambda).expand_as(rewards)
-    read = timeline.continues & ~timeline.last
-    checks.each("gae_lambda", "be in [0, 1]", lambda: (per_step, read & ~((per_step >= 0) & (per_step <= 1))), RangeError)
-    return per_step
+    timeline = read_timeline(rewards, dtype=dtype, terminated=terminated, valid_mask=valid_mask)
+    ends = timeline.read(read_values(action_end_values, "action_end_values", rewards, timeline.valid))
+    nexts = read_values(next_action_values, "next_action_values", rewards, timeline.continues).to(dtype)
+    weight = read_lambda(gae_lambda, "gae_lambda", timeline)
+    errors = timeline.rewards + gamma * keep(nexts, timeline.continues_bits) - ends
+    advantages = keep(timeline.accumulate(errors, gamma * weight), timeline.valid_bits)
+    return advantages, advantages + ends

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.credit.bootstrap import read_bootstrap
+from rosellm.roserlhf.credit.selection import keep
 from rosellm.roserlhf.credit.timeline import read_timeline, working_dtype
 
 
@@ -59,8 +60,11 @@ def discounted_returns(
         tensor([2., 2.])
     """
     checks.number_in(gamma, "gamma", 0.0, 1.0)
-    timeline = read_timeline(rewards, terminated, valid_mask)
-    rewards = rewards.to(working_dtype(rewards, bootstrap_value))
-    bootstrap = read_bootstrap(bootstrap_value, timeline, rewards)
-    from_bootstrap = timeline.next_values(torch.zeros_like(rewards), bootstrap)
-    return timeline.accumulate(rewards + gamma * from_bootstrap, gamma)
+    timeline = read_timeline(
+        rewards,
+        dtype=working_dtype(rewards, bootstrap_value),
+        terminated=terminated,
+        valid_mask=valid_mask,
+    )
+    after = read_bootstrap(bootstrap_value, timeline)
+    return keep(timeline.accumulate(timeline.rewards.clone(), gamma, after), timeline.valid_bits)
