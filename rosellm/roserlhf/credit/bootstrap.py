@@ -15,9 +15,7 @@ from rosellm.roserlhf.errors import RangeError, ShapeError
 from rosellm.roserlhf.masked import select
 
 
-def read_bootstrap(
-    bootstrap_value: Tensor | float | None, timeline: Timeline, argument: str = "bootstrap_value"
-) -> Tensor:
+def read_bootstrap(bootstrap_value: Tensor | float | None, timeline: Timeline, argument: str = "bootstrap_value") -> Tensor:
     """Return the value after each cut end, `[..., 1]` for rows, `[..., T]` for packed ones; 0 where none is read."""
     first = timeline.given[..., :1].to(timeline.dtype)
     if bootstrap_value is None:

@@ -38,27 +38,39 @@ def generalized_advantage_estimation(
     :math:`d_t` is `terminated`; after the last step of an episode that was cut stands its `bootstrap_value`, and no advantage.
     :math:`\lambda=1` gives return minus value, :math:`\lambda=0` the one-step error. In an episode of N steps the weight
     :math:`\lambda^{N-1}` rests on the longest return: the paper's geometric mixture is an infinite sum. The value targets are
-    formed before any whitening; a critic that learns with another :math:`\lambda` takes them from a second call.
+    formed before any whitening. A critic that learns with another :math:`\lambda` gets its targets by `critic_lambda` (1 in VC-PPO
+    and VAPO): with a :math:`\lambda` that depends on the policy's length they would depend on it, too.
 
     With neither a terminal step nor a bootstrap, 0 follows the end. A terminal last step beats a bootstrap. Where `valid_mask` is
     false no time passes: next value and next advantage are carried across without a discount, whatever stands there is not read,
     and both results are 0. A row without a valid step is 0.
 
+    Observations: with `action_mask`, time passes on actions only, :math:`V_{t+1}` is the value at the next action token. Inside an
+    action this is the ordinary recursion; across an observation it is SAO's bridge. The value on an observation is not read.
+    A reward or `terminated` flag there moves to the preceding action token of its episode (several rewards add up), or is an error;
+    before the first action of its episode it always is one. Without `action_mask` nothing moves, and what `valid_mask` leaves out
+    is not read at all.
+
     Packed rows: an episode is one stretch of equal `episode_ids`. It ends where the id changes, terminal or not, and exchanges
     nothing with its neighbours.
 
     Source: Schulman et al. 2015, "High-Dimensional Continuous Control Using Generalized Advantage Estimation", Eq. 16,
-    https://arxiv.org/abs/1506.02438; a :math:`\lambda` that depends on the length: Yue et al. 2025, "VAPO",
-    https://arxiv.org/abs/2504.05118.
+    https://arxiv.org/abs/1506.02438; a :math:`\lambda` that depends on the length, and one for the critic: Yue et al. 2025, "VAPO",
+    https://arxiv.org/abs/2504.05118; the bridge: Hou et al. 2026, "Single-Rollout Asynchronous Optimization", Eq. 4-5,
+    https://arxiv.org/abs/2607.07508.
 
     Args:
         rewards: `[..., T]`, floating point; time is the last dimension, any leading shape, none included.
         values: `[..., T]`, floating point, value of the state before each step.
         gamma: discount per valid step, in [0, 1].
         gae_lambda: number in [0, 1], or tensor: `[..., T]` (that of step t weighs the advantage after t), or `[...]` or `[...,
-            1]` (one per row).
+            1]` (one per row); with `episode_ids` also `[..., E]`, E not T (one per episode, indexed by the id).
+        critic_lambda: that of the value targets, in the same shapes; None: `gae_lambda`.
         terminated: `[..., T]`, boolean or exactly 0/1; true where the process truly ended. None: nowhere.
         valid_mask: `[..., T]`, boolean or exactly 0/1. None: every step is valid.
+        action_mask: `[..., T]`, boolean or exactly 0/1, true at tokens that the policy sampled; not read where `valid_mask` is
+            false. None: every valid step is an action.
+        observation_rewards: "move" or "error".
         bootstrap_value: value after the last valid step. `[...]`, or a number (0-d tensor) for every row or episode; with
             `episode_ids` `[..., E]`, indexed by the id, or `[E]` for the whole batch if its rows share no id. Read only where an
             episode was cut.
@@ -71,9 +83,10 @@ def generalized_advantage_estimation(
     Raises:
         DtypeError: a tensor that must be floating point or integer is not.
         ShapeError, DeviceError: an argument does not fit `rewards`.
-        MaskError: `terminated` or `valid_mask` is not 0/1.
+        MaskError: `terminated`, `valid_mask` or `action_mask` is not 0/1.
         NonFiniteError: NaN or infinity in a reward, value or bootstrap value that is read.
-        RangeError: `gamma` or `gae_lambda` is outside [0, 1]; an episode id is outside its table or comes back after another one.
+        RangeError: `gamma` or `gae_lambda` is outside [0, 1]; an episode id is outside its table or comes back after another one;
+            a reward or `terminated` flag stands before the first action of its episode, or on any observation with "error".
 
     Example:
         >>> rewards, values = torch.tensor([0.0, 0.0, 1.0]), torch.tensor([0.25, 0.5, 0.5])
@@ -142,8 +155,7 @@ def skip_observation_generalized_advantage_estimation(
     discount and gets no advantage; it still acts through the next value, which was computed with it in the prefix.
 
     One entry is one action, whatever its number of tokens: this is the step *between* actions. Inside an action the token
-    recursion of the paper remains (:func:`generalized_advantage_estimation` with a `valid_mask` that leaves the observations
-    out).
+    recursion of the paper remains (:func:`generalized_advantage_estimation` with an `action_mask`).
 
     At the last valid entry `next_action_values` is the bootstrap of a cut episode (0 if it is 0 there); `terminated` removes it,
     and then nothing there is read. Where `valid_mask` is false there is no action: the next advantage is carried across without a

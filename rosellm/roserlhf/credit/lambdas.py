@@ -13,7 +13,7 @@ from rosellm.roserlhf.masked import select
 
 
 @torch.no_grad()
-def length_adaptive_lambda(lengths: Tensor, *, alpha: float, clamp: bool = True) -> Tensor:
+def length_adaptive_lambda(lengths: Tensor, *, alpha: float, clamp: bool = True, dtype: torch.dtype = torch.float32) -> Tensor:
     r"""Choose :math:`\lambda` by the number of steps, so that the weights of later errors sum to a multiple of the length.
 
     .. math:: \lambda = \operatorname{clip}\!\left(1 - \frac{1}{\alpha\,l},\,0,\,1\right),\qquad \sum_{k\ge 0}\lambda^k = \alpha\,l
@@ -32,9 +32,10 @@ def length_adaptive_lambda(lengths: Tensor, *, alpha: float, clamp: bool = True)
         lengths: any shape, integer, number of steps (policy tokens) of each row, episode or segment, ≥ 0.
         alpha: positive.
         clamp: clip to [0, 1].
+        dtype: floating point, of the result.
 
     Returns:
-        float32, shape of `lengths`, detached.
+        Shape of `lengths`, detached.
 
     Raises:
         DtypeError: `lengths` is not an integer tensor.
@@ -49,7 +50,7 @@ def length_adaptive_lambda(lengths: Tensor, *, alpha: float, clamp: bool = True)
     checks.index(lengths, "lengths", None)
     # float64 inside: 1 - 1/(alpha l) at alpha l = 1 is 0 and not a rounding error
     exact = 1 - 1 / (alpha * lengths.double())
-    return (exact.clamp(0, 1) if clamp else exact).float()
+    return (exact.clamp(0, 1) if clamp else exact).to(dtype)
 
 
 def read_lambda(value: float | Tensor, argument: str, timeline: Timeline) -> float | Tensor:

@@ -1,4 +1,4 @@
-"""Tensors `[..., T]` -> their rows in pieces that a processor's cache holds; on an accelerator one piece, because it wants them all."""
+"""Tensors `[..., T]` -> their rows in pieces that a processor's cache holds; on an accelerator one piece: it wants them all."""
 
 from __future__ import annotations
 

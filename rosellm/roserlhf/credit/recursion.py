@@ -30,7 +30,7 @@ def backward_recursion(increments: Tensor, decays: Tensor) -> Tensor:
 
     Args:
         increments: `[..., T]`, floating point, T ≥ 1.
-        decays: same shape and dtype, in [0, 1].
+        decays: same shape and dtype, ≥ 0.
 
     Returns:
         `[..., T]`, same dtype.
@@ -71,4 +71,4 @@ def _step_by_step(y: Tensor, c: Tensor, *, guarded: bool) -> None:
     nothing = y.new_zeros(())
     for t in range(len(sums) - 2, -1, -1):
         sums[t].addcmul_(reach[t], torch.where(linked[t], sums[t + 1], nothing) if guarded else sums[t + 1])
-        reach[t].mul_(reach[t + 1])
+        reach[t].mul_(torch.where(linked[t], reach[t + 1], nothing) if guarded else reach[t + 1])

@@ -15,7 +15,9 @@ from torch.nn.functional import pad
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.credit.neighbours import first_at_or_after, last_at_or_before
 from rosellm.roserlhf.credit.pieces import in_pieces
+from rosellm.roserlhf.credit.selection import bits, keep
 from rosellm.roserlhf.errors import RangeError
+from rosellm.roserlhf.masked import at_least_float32
 
 ObservationRewards = Literal["move", "error"]
 """What a reward on an observation is: to be moved to the preceding action, or an error."""
@@ -48,6 +50,7 @@ def place_rewards(
         return rewards, terminated
     if observation_rewards == "error":
         _refuse("stand on action tokens", rewards, paid, terminated, flagged, "observation_rewards='move' gives it to the action")
+    rewards = at_least_float32(rewards)
     early, between = torch.empty_like(stray), torch.empty_like(stray)
     placed, flags = torch.empty_like(rewards), torch.empty_like(stray)
     ends = torch.zeros_like(stray) if terminated is None else terminated
@@ -56,7 +59,9 @@ def place_rewards(
         _move(*piece)
     _refuse("not stand before the first action of its episode", rewards, paid & early, terminated, flagged & early)
     name_them = "put it on the terminal step, or name the episodes by episode_ids"
-    _refuse("not stand between a terminal step and the next action", rewards, paid & between, terminated, flagged & between, name_them)
+    _refuse(
+        "not stand between a terminal step and the next action", rewards, paid & between, terminated, flagged & between, name_them
+    )
     return placed, None if terminated is None else flags
 
 
@@ -72,29 +77,30 @@ def _move(
     episode_ids: Tensor | None = None,
 ) -> None:
     """Move rewards and flags of rows `[R, T]`; fill `placed` and `flags`, and say what is too early or between episodes."""
-    steps = acts.shape[-1]
-    before, follows, ended = _neighbours(acts, ends, episode_ids)
-    torch.logical_and(stray, before < 0, out=early)
-    torch.logical_and(stray & (before >= 0), ended & (follows < steps), out=between)
-    lost = early | between
-    # where the error waits on a device or is switched off, the next action of the episode says NaN
-    target = torch.where(lost, follows.clamp(max=steps - 1), before.clamp(min=0))
-    known = torch.where(lost, follows < steps, stray)
-    moved = torch.where(known, rewards.masked_fill(lost, float("nan")), 0.0)
-    torch.scatter_add(torch.where(acts, rewards, 0.0), -1, target, moved, out=placed)
-    moved_flags = torch.zeros_like(target).scatter_add(-1, target, (known & ends & ~lost).long())
-    torch.logical_or(ends & acts, moved_flags > 0, out=flags)
-
-
-def _neighbours(acts: Tensor, ends: Tensor, episode_ids: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the index of the preceding action of the same episode (-1), of the next one (T), and whether the former has ended."""
-    steps = acts.shape[-1]
-    before, follows = last_at_or_before(acts), first_at_or_after(acts)
+    steps, watched = acts.shape[-1], rewards.device.type != "cpu" or torch.compiler.is_compiling()
+    before = last_at_or_before(acts)
     ended = pad(last_at_or_before(ends)[..., :-1], (1, 0), value=-1) >= before
     if episode_ids is not None:
         before = torch.where(episode_ids.gather(-1, before.clamp(min=0)) == episode_ids, before, -1)
-        follows = torch.where(episode_ids.gather(-1, follows.clamp(max=steps - 1)) == episode_ids, follows, steps)
-    return before, follows, ended
+    torch.logical_and(stray, before < 0, out=early)
+    ended &= stray & ~early
+    target, lost, known = before.clamp(min=0), early, stray
+    if watched or bool((early | ended).any()):
+        follows = first_at_or_after(acts)
+        if episode_ids is not None:
+            follows = torch.where(episode_ids.gather(-1, follows.clamp(max=steps - 1)) == episode_ids, follows, steps)
+        ended &= follows < steps
+        lost = early | ended
+        # where the error waits on a device or is switched off, the next action of the episode says NaN
+        target = torch.where(lost, follows.clamp(max=steps - 1), target)
+        known = torch.where(lost, follows < steps, stray)
+    between.copy_(ended)
+    moved = keep(rewards.masked_fill(lost, float("nan")), bits(known, rewards.dtype))
+    torch.scatter_add(keep(rewards, bits(acts, rewards.dtype)), -1, target, moved, out=placed)
+    torch.logical_and(ends, acts, out=flags)
+    moving = known & ends & ~lost
+    if watched or bool(moving.any()):
+        flags |= torch.zeros_like(target).scatter_add(-1, target, moving.long()) > 0
 
 
 def _refuse(

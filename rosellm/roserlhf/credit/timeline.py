@@ -1,7 +1,7 @@
 """Rewards and flags -> a timeline: which steps exist, where each episode ends, and which value comes next.
 
-Every temporal estimator reads its arguments through this file, so that termination, truncation, absent time, observations and packed
-episodes mean the same thing in all of them:
+Every temporal estimator reads its arguments through this file, so that termination, truncation, absent time, observations and
+packed episodes mean the same thing in all of them:
 
 - `valid_mask` false is padding, anywhere in a row: nothing that stands there is read, NaN and flags included;
 - `action_mask` false where `valid_mask` is true is an observation: no time passes there either, its value is not read, and its
@@ -90,6 +90,12 @@ class Timeline:
         return self.valid & new
 
     @cached_property
+    def step_numbers(self) -> Tensor:
+        """int64: how many steps of the same episode exist before this one."""
+        before = self.valid.cumsum(-1) - self.valid.long()
+        return before - torch.where(self.starts, before, 0).cummax(-1).values
+
+    @cached_property
     def preceding(self) -> Tensor:
         """int64: index of the previous step that exists, whatever its episode; -1 where there is none."""
         return pad(last_at_or_before(self.valid)[..., :-1], (1, 0), value=-1)
@@ -107,7 +113,7 @@ class Timeline:
         return select(torch.where(self.last, after, self.at_next_step(values)), self.continues)
 
     def accumulate(self, increments: Tensor, discount: float | Tensor, after: Tensor | None = None) -> Tensor:
-        """Sum `increments` (0 at absent steps) to the end of each episode, decayed by `discount` in [0, 1] per existing step.
+        """Sum `increments` (0 at absent steps) to the end of each episode, decayed by `discount` per existing step.
 
         `after` (as `read_bootstrap` returns it) follows cut ends; with it `increments` are overwritten. At absent steps stands the
         sum of the next existing one, or what follows the end.
@@ -160,10 +166,7 @@ def read_timeline(
     checks.at_least_rank(rewards, 1, "rewards")
     if rewards.shape[-1] == 0:
         raise checks.fail(ShapeError, "rewards", "have at least one step in its last dimension", f"shape {tuple(rewards.shape)}")
-    if valid_mask is None:
-        valid = torch.ones_like(rewards, dtype=torch.bool)
-    else:
-        valid = _flags(valid_mask, "valid_mask", rewards)
+    valid = torch.ones_like(rewards, dtype=torch.bool) if valid_mask is None else _flags(valid_mask, "valid_mask", rewards)
     finite(rewards, "rewards", valid)
     ends = None if terminated is None else _flags(terminated, "terminated", rewards, where=valid)
     if episode_ids is not None:
