@@ -32,13 +32,14 @@ def entry(value: float, target: float | None = None, better: str = "higher") -> 
 
 
 def medians_ms(repeats: int, calls: Sequence[Callable[[], object]]) -> list[float]:
-    """Median processor milliseconds of each call; they take turns, after one round that does not count."""
+    """Median processor milliseconds of each call; they take turns, the first call of which finds cold caches and is not timed."""
     times: list[list[float]] = [[] for _ in calls]
-    for repeat in range(repeats + 1):
+    for _ in range(repeats):
         for call, taken in zip(calls, times, strict=True):
-            started = time.thread_time()
             call()
-            if repeat:
+            for _ in range(2):
+                started = time.thread_time()
+                call()
                 taken.append(1e3 * (time.thread_time() - started))
     return [statistics.median(taken) for taken in times]
 

@@ -20,7 +20,7 @@ from torch.nn.functional import pad
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.credit.pieces import in_pieces
 
-BLOCK = 64
+BLOCK = 32
 
 
 def backward_recursion(increments: Tensor, decays: Tensor) -> Tensor:
