@@ -13,6 +13,10 @@ from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.preprocessors import Preprocessor
 
+# browsers ignore the attribute and want the letter itself
+_LETTER = re.compile(r'<(mi|mn) mathvariant="double-struck">(\w)</\1>')
+_DOUBLE_STRUCK = {"E": "&#x1D53C;", "1": "&#x1D7D9;"}
+
 
 class DocstringMarkup(Preprocessor):
     """`.. math::` and `$$` blocks, $`x`$ and roles such as :math:`x` -> MathML and code spans."""
@@ -50,7 +54,10 @@ class DocstringMarkup(Preprocessor):
         return self._stash(found[2], "inline") if found[1] == "math" else f"`{found[2].rpartition('.')[2]}`"
 
     def _stash(self, formula: str, display: str) -> str:
-        return str(self.md.htmlStash.store(convert(formula, display=display)))
+        drawn = _LETTER.sub(lambda found: f"<{found[1]}>{_DOUBLE_STRUCK[found[2]]}</{found[1]}>", convert(formula, display=display))
+        if display == "block":
+            drawn = f'<div class="equation">{drawn}</div>'  # scrolls where it is wider than the page
+        return str(self.md.htmlStash.store(drawn))
 
 
 class DocstringMarkupExtension(Extension):
