@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles_groups import deviation, mean, members, standardized
 
+from rosellm.roserlhf.credit import identifiers
 from rosellm.roserlhf.credit.identifiers import integer_ids
 from rosellm.roserlhf.credit.statistics import StdKind, check_std, group_count, group_range, group_statistics, group_sum
 from rosellm.roserlhf.errors import RangeError
@@ -93,3 +94,19 @@ def test_no_rows() -> None:
 def test_the_deviation_is_named() -> None:
     with pytest.raises(RangeError, match="std must be one of 'population', 'sample', got 'unbiased'"):
         check_std("unbiased")
+
+
+def test_batches_of_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    values, where = torch.randn(3, 257, generator=torch.Generator().manual_seed(0)), torch.arange(257) % 5 > 0
+    ids = integer_ids(torch.randint(0, 40, (257,), generator=torch.Generator().manual_seed(1)) - 7, "ids")
+    for chosen in (None, where):
+        whole = group_statistics(values, ids, chosen)
+        monkeypatch.setattr(identifiers, "_BLOCK", 16)
+        parts = group_statistics(values, integer_ids(ids, "ids"), chosen)
+        for name in ("count", "low", "high", "mean", "above_low", "centred"):
+            torch.testing.assert_close(getattr(parts, name), getattr(whole, name), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(parts.standardized(), whole.standardized(), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(
+            group_sum(values, ids, len(whole.count), chosen), whole.mean * whole.count, rtol=1e-12, atol=1e-12
+        )
+        monkeypatch.undo()

@@ -26,6 +26,7 @@ __all__ = [
     "RunFolderError",
     "ShapeError",
     "StoreError",
+    "TeacherError",
 ]
 
 
@@ -63,6 +64,10 @@ class MaskError(RoseError, ValueError):
 
 class GroupError(RoseError, ValueError):
     """A group is too small, partial, or formed in a way the estimator does not define."""
+
+
+class TeacherError(RoseError, ValueError):
+    """A teacher does not fit the student: another vocabulary, tokenizer or span of tokens, or a route that leads to none."""
 
 
 class RecordError(RoseError, ValueError):

@@ -26,6 +26,14 @@
 | `opsm` | 0 where `A < 0` and mean `ℓ_old - ℓ > δ` | DeepSeek-V3.2 2512.02556 | `objective/mismatch/filters.py` |
 | `effective_sample_size` | `(Σ w)² / Σ w²` | Kish 1965 | `objective/mismatch/correction.py` |
 | `direct_double_sided_mask` | `1 - low < ρ < 1 + high` | SAO 2607.07508 Eq. 3 | `objective/sao.py` |
+| `reverse_kl_distillation_loss` | `-Σ π (log π - log E)`, from hidden states | GKD 2306.13649 | `objective/reverse_kl.py` |
+| `logits_distillation_loss` | minus reverse or forward KL, from logits | GKD 2306.13649 | `objective/reverse_kl.py` |
+| `multi_teacher_distillation_loss` | `-Σ w KL(π ‖ E)` | MiMo-V2-Flash 2601.02780 | `objective/teachers.py` |
+| `route_weights`, `align_policy_spans` | who teaches what, and where it stands | | `objective/teacher_spans.py` |
+| `distillation_advantages` | `-(log π - log E)` per sampled token | Thinking Machines 2025 | `objective/distillation.py` |
+| `dpo_loss` | `log σ(β h)` | DPO 2305.18290 Eq. 7 | `objective/preference.py` |
+| `ipo_loss` | `-(h - 1 / 2β)²` | IPO 2310.12036 Eq. 17 | `objective/preference.py` |
+| `response_logprobs` | `Σ m ℓ` per response | DPO 2305.18290 | `objective/preference.py` |
 | `sequence_log_ratio` | sum or mean of `ℓ - ℓ_old` | GSPO 2507.18071 Eq. 7 | `objective/ratios.py` |
 | `gather_token_logprobs` | `ℓ = z[x] - log Σ exp(z)` | Williams 1992 | `objective/logprobs.py` |
 | `aggregate` | `Σ m w x / D` | GRPO, DAPO, Dr. GRPO | `objective/aggregation.py` |
@@ -39,6 +47,8 @@ hold anything, NaN included. Arguments are checked as `checks` describes; on an 
 step.
 """
 
+from __future__ import annotations
+
 from rosellm.roserlhf.masked import Partial as Partial
 from rosellm.roserlhf.masked import masked_mean as masked_mean
 from rosellm.roserlhf.objective.aggregation import Aggregation as Aggregation
@@ -48,6 +58,8 @@ from rosellm.roserlhf.objective.clipped import clipped_policy_loss as clipped_po
 from rosellm.roserlhf.objective.decoupled import decoupled_policy_loss as decoupled_policy_loss
 from rosellm.roserlhf.objective.denominator import rollout_denominators as rollout_denominators
 from rosellm.roserlhf.objective.denominator import step_denominator as step_denominator
+from rosellm.roserlhf.objective.distillation import DistillationAdvantages as DistillationAdvantages
+from rosellm.roserlhf.objective.distillation import distillation_advantages as distillation_advantages
 from rosellm.roserlhf.objective.gspo import gspo_policy_loss as gspo_policy_loss
 from rosellm.roserlhf.objective.gspo import gspo_token_policy_loss as gspo_token_policy_loss
 from rosellm.roserlhf.objective.kl import KlEstimator as KlEstimator
@@ -74,14 +86,26 @@ from rosellm.roserlhf.objective.outputs import SaoPolicyLossOutput as SaoPolicyL
 from rosellm.roserlhf.objective.outputs import SapoPolicyLossOutput as SapoPolicyLossOutput
 from rosellm.roserlhf.objective.outputs import TotalVariationPolicyLossOutput as TotalVariationPolicyLossOutput
 from rosellm.roserlhf.objective.outputs import ValueLossOutput as ValueLossOutput
+from rosellm.roserlhf.objective.preference import PreferenceLossOutput as PreferenceLossOutput
+from rosellm.roserlhf.objective.preference import dpo_loss as dpo_loss
+from rosellm.roserlhf.objective.preference import ipo_loss as ipo_loss
+from rosellm.roserlhf.objective.preference import response_logprobs as response_logprobs
 from rosellm.roserlhf.objective.proximal import log_linear_proximal as log_linear_proximal
 from rosellm.roserlhf.objective.ratios import sequence_log_ratio as sequence_log_ratio
 from rosellm.roserlhf.objective.reinforce import reinforce_policy_loss as reinforce_policy_loss
+from rosellm.roserlhf.objective.reverse_kl import DistillationLossOutput as DistillationLossOutput
+from rosellm.roserlhf.objective.reverse_kl import logits_distillation_loss as logits_distillation_loss
+from rosellm.roserlhf.objective.reverse_kl import reverse_kl_distillation_loss as reverse_kl_distillation_loss
 from rosellm.roserlhf.objective.sao import direct_double_sided_mask as direct_double_sided_mask
 from rosellm.roserlhf.objective.sao import sao_coding as sao_coding
 from rosellm.roserlhf.objective.sao import sao_policy_loss as sao_policy_loss
 from rosellm.roserlhf.objective.sao import sao_reasoning as sao_reasoning
 from rosellm.roserlhf.objective.sapo import sapo_policy_loss as sapo_policy_loss
+from rosellm.roserlhf.objective.teacher_spans import align_policy_spans as align_policy_spans
+from rosellm.roserlhf.objective.teacher_spans import route_weights as route_weights
+from rosellm.roserlhf.objective.teachers import Teacher as Teacher
+from rosellm.roserlhf.objective.teachers import TeacherStatistics as TeacherStatistics
+from rosellm.roserlhf.objective.teachers import multi_teacher_distillation_loss as multi_teacher_distillation_loss
 from rosellm.roserlhf.objective.value import merged_explained_variance as merged_explained_variance
 from rosellm.roserlhf.objective.value import value_loss as value_loss
 from rosellm.roserlhf.objective.variation import total_variation_policy_loss as total_variation_policy_loss
@@ -90,6 +114,8 @@ __all__ = [
     "Aggregation",
     "CispoPolicyLossOutput",
     "DecoupledPolicyLossOutput",
+    "DistillationAdvantages",
+    "DistillationLossOutput",
     "GspoPolicyLossOutput",
     "KlEstimator",
     "KlLossOutput",
@@ -97,33 +123,45 @@ __all__ = [
     "MismatchCorrection",
     "Partial",
     "PolicyLossOutput",
+    "PreferenceLossOutput",
     "ReinforcePolicyLossOutput",
     "SaoPolicyLossOutput",
     "SapoPolicyLossOutput",
+    "Teacher",
+    "TeacherStatistics",
     "TotalVariationPolicyLossOutput",
     "ValueLossOutput",
     "aggregate",
+    "align_policy_spans",
     "cispo_policy_loss",
     "clipped_policy_loss",
     "decoupled_policy_loss",
     "direct_double_sided_mask",
+    "distillation_advantages",
+    "dpo_loss",
     "effective_sample_size",
     "exact_kl",
     "gather_token_logprobs",
     "gspo_policy_loss",
     "gspo_token_policy_loss",
     "icepop",
+    "ipo_loss",
     "kl_estimate",
     "kl_loss",
     "kl_penalty",
     "log_linear_proximal",
+    "logits_distillation_loss",
     "masked_mean",
     "merged_explained_variance",
     "mis",
     "mismatch_correction",
+    "multi_teacher_distillation_loss",
     "opsm",
     "reinforce_policy_loss",
+    "response_logprobs",
+    "reverse_kl_distillation_loss",
     "rollout_denominators",
+    "route_weights",
     "sao_coding",
     "sao_policy_loss",
     "sao_reasoning",

@@ -141,7 +141,7 @@ def _check_singletons(found: GroupStatistics) -> None:
     checks.each(
         "group_ids",
         "put at least 2 scored members into every group",
-        lambda: (count, found.where & (count == 1)),
+        lambda: (count, (count == 1) & found.where),
         GroupError,
         fix="singleton='zero' gives a lone member advantage 0",
     )

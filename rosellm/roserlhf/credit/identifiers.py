@@ -19,6 +19,7 @@ from rosellm.roserlhf.errors import DtypeError, NonFiniteError, ShapeError
 _PLAIN = frozenset({str, int, bytes, bool})
 _TABLE_PER_ID = 4
 """A table over the range of the ids is used while it has at most so many places per id."""
+_BLOCK = 1 << 15
 
 
 def integer_ids(ids: Tensor | np.ndarray[Any, Any] | Sequence[Hashable], argument: str, count: int | None = None) -> Tensor:
@@ -68,6 +69,11 @@ def number_of_groups(ids: Tensor) -> int:
     return int(ids.max()) + 1 if ids.numel() else 0
 
 
+def blocks(ids: Tensor) -> int:
+    """Return how many rows to take at a time: few on the CPU, where their intermediate results then stay in its cache, else all."""
+    return _BLOCK if ids.device.type == "cpu" else max(1, len(ids))
+
+
 def _check_shape(shape: tuple[int, ...], argument: str, count: int | None) -> None:
     if len(shape) != 1:
         raise checks.fail(ShapeError, argument, "have 1 dimension, one id per row", f"shape {tuple(shape)}")
@@ -96,10 +102,12 @@ def _from_integers(ids: Tensor) -> Tensor:
         size = distinct.numel()
     count = ids.numel()
     first = torch.full((size,), count, device=ids.device)  # a place of the table that no id has keeps `count`
-    first.scatter_reduce_(0, ids, torch.arange(count, device=ids.device), "amin")
-    starts = ids.new_zeros(count + 1).index_fill_(0, first, 1)
-    starts[count] = 0
-    return (starts.cumsum(0) - 1).index_select(0, first).index_select(0, ids)
+    for part, rows in zip(ids.split(blocks(ids)), torch.arange(count, device=ids.device).split(blocks(ids)), strict=True):
+        first.scatter_reduce_(0, part, rows, "amin")
+    starts = torch.zeros(count + 1, dtype=torch.bool, device=ids.device).index_fill_(0, first, True)[:-1]
+    by_appearance = ids.index_select(0, starts.nonzero().squeeze(-1))
+    number = first.index_copy_(0, by_appearance, torch.arange(len(by_appearance), device=ids.device))
+    return number.index_select(0, ids)
 
 
 def _from_values(ids: Sequence[Hashable], argument: str) -> Tensor:

@@ -75,7 +75,9 @@ def check_same_sequences(group: object, layout: Layout, sequences: Sequences) ->
     if not (dist.is_available() and isinstance(group, dist.ProcessGroup)):
         got = f"{group!r:.80} ({type(group).__name__})"
         raise checks.fail(DtypeError, "context_group", "be a torch.distributed.ProcessGroup", got)
-    if sequences.ids is not None and (sequences.count is None or layout.get("position_ids") is not None):
-        requirement = "be rows, cu_seqlens or sequence_ids with num_sequences where a context_group is given"
+    if layout.get("position_ids") is not None:
+        fix = "a part begins anywhere in a sequence, so use cu_seqlens, or sequence_ids with num_sequences"
+        raise checks.fail(RangeError, "position_ids", "not be given with context_group", "both", fix=fix)
+    if sequences.ids is not None and sequences.count is None:
         fix = "the ranks must mean the same sequence by the same index"
-        raise checks.fail(RangeError, "sequences", requirement, "labels or positions", fix=fix)
+        raise checks.fail(RangeError, "num_sequences", "be given with sequence_ids and context_group", None, fix=fix)
