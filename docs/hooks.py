@@ -6,6 +6,8 @@ Docstrings write `.. math::` and :math:`x`, as Python's tools read them; pages w
 from __future__ import annotations
 
 import re
+from html import escape
+from textwrap import dedent
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -19,7 +21,7 @@ _DOUBLE_STRUCK = {"E": "&#x1D53C;", "1": "&#x1D7D9;"}
 
 
 class DocstringMarkup(Preprocessor):
-    """`.. math::` and `$$` blocks, $`x`$ and roles such as :math:`x` -> MathML and code spans."""
+    """`.. math::` and `$$` blocks, $`x`$ and roles such as :math:`x` -> MathML and code spans; interpreter sessions -> code."""
 
     def run(self, lines: list[str]) -> list[str]:
         """Translate the lines of one text."""
@@ -29,6 +31,11 @@ class DocstringMarkup(Preprocessor):
             line = rest.pop(0)
             if line.strip() == "$$":
                 out += ["", self._stash(" ".join(self._until_closed(rest)), "block"), ""]
+                continue
+            if line.lstrip().startswith(">>> "):
+                while rest and rest[0].strip():
+                    line += "\n" + rest.pop(0)
+                out += ["", self._code(dedent(line)), ""]
                 continue
             if not line.lstrip().startswith(".. math::"):
                 line = re.sub(r"\$`([^`]+)`\$", lambda found: self._stash(found[1], "inline"), line)
@@ -49,6 +56,9 @@ class DocstringMarkup(Preprocessor):
             raise ValueError(f"$$ is never closed, after {' '.join(formula):.80}")
         rest.pop(0)
         return formula
+
+    def _code(self, session: str) -> str:
+        return str(self.md.htmlStash.store(f"<pre><code>{escape(session)}</code></pre>"))
 
     def _role(self, found: re.Match[str]) -> str:
         return self._stash(found[2], "inline") if found[1] == "math" else f"`{found[2].rpartition('.')[2]}`"
