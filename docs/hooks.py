@@ -29,19 +29,19 @@ class DocstringMarkup(Preprocessor):
         rest = list(lines)
         while rest:
             line = rest.pop(0)
+            margin = len(line) - len(line.lstrip())
             if line.strip() == "$$":
-                out += ["", self._stash(" ".join(self._until_closed(rest)), "block"), ""]
+                out += ["", " " * margin + self._stash(" ".join(self._until_closed(rest)), "block"), ""]
                 continue
             if line.lstrip().startswith(">>> "):
                 while rest and rest[0].strip():
                     line += "\n" + rest.pop(0)
-                out += ["", self._code(dedent(line)), ""]
+                out += ["", " " * margin + self._code(dedent(line)), ""]
                 continue
             if not line.lstrip().startswith(".. math::"):
                 line = re.sub(r"\$`([^`]+)`\$", lambda found: self._stash(found[1], "inline"), line)
                 out.append(re.sub(r":(\w+):`~?([^`]+)`", self._role, line))
                 continue
-            margin = len(line) - len(line.lstrip())
             formula = [line.partition("::")[2]]
             while rest and (not rest[0].strip() or len(rest[0]) - len(rest[0].lstrip()) > margin):
                 formula.append(rest.pop(0).strip())
@@ -65,6 +65,8 @@ class DocstringMarkup(Preprocessor):
 
     def _stash(self, formula: str, display: str) -> str:
         drawn = _LETTER.sub(lambda found: f"<{found[1]}>{_DOUBLE_STRUCK[found[2]]}</{found[1]}>", convert(formula, display=display))
+        if "\\" in drawn:
+            raise ValueError(f"{formula} holds a command that cannot be drawn")
         if display == "block":
             drawn = f'<div class="equation">{drawn}</div>'  # scrolls where it is wider than the page
         return str(self.md.htmlStash.store(drawn))
