@@ -15,6 +15,8 @@ from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.preprocessors import Preprocessor
 
+# a size in front of a delimiter that is itself a command is not understood; brackets may have one
+_SIZE = re.compile(r"\\[bB]igg?[lrm]?(?=\\)")
 # browsers ignore the attribute and want the letter itself
 _LETTER = re.compile(r'<(mi|mn) mathvariant="double-struck">(\w)</\1>')
 _DOUBLE_STRUCK = {"E": "&#x1D53C;", "1": "&#x1D7D9;"}
@@ -64,6 +66,7 @@ class DocstringMarkup(Preprocessor):
         return self._stash(found[2], "inline") if found[1] == "math" else f"`{found[2].rpartition('.')[2]}`"
 
     def _stash(self, formula: str, display: str) -> str:
+        formula = _SIZE.sub("", formula)
         drawn = _LETTER.sub(lambda found: f"<{found[1]}>{_DOUBLE_STRUCK[found[2]]}</{found[1]}>", convert(formula, display=display))
         if "\\" in drawn:
             raise ValueError(f"{formula} holds a command that cannot be drawn")
