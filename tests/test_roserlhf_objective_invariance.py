@@ -41,20 +41,19 @@ def test_equals_the_slow_oracle(name: str, aggregation: str) -> None:
 
 @everything
 @pytest.mark.parametrize(
-    "layout",
+    ("layout", "filler"),
     [
-        lambda s, filler: cases.padded(s, left=3, filler=filler),
-        lambda s, filler: cases.padded(s, right=4, filler=filler),
-        lambda s, filler: cases.spread_out(s, filler=filler),
-        lambda s, filler: cases.packed(s, filler=filler),
-        lambda s, filler: cases.packed(s, rows=2, filler=filler),
-        lambda s, filler: cases.packed(s, flat=True, filler=filler),
-        lambda s, filler: cases.by_boundaries(s, filler=filler),
-        lambda s, filler: cases.by_positions(s, filler=filler),
+        (lambda s, filler: cases.padded(s, left=3, filler=filler), math.nan),
+        (lambda s, filler: cases.padded(s, right=4, filler=filler), -math.inf),
+        (lambda s, filler: cases.spread_out(s, filler=filler), math.nan),
+        (lambda s, filler: cases.packed(s, filler=filler), -math.inf),
+        (lambda s, filler: cases.packed(s, rows=2, filler=filler), math.nan),
+        (lambda s, filler: cases.packed(s, flat=True, filler=filler), math.nan),
+        (lambda s, filler: cases.by_boundaries(s, filler=filler), math.inf),
+        (lambda s, filler: cases.by_positions(s, filler=filler), math.nan),
     ],
     ids=["left", "right", "inside", "one row", "two rows", "no row", "boundaries", "positions"],
 )
-@pytest.mark.parametrize("filler", [math.nan, -math.inf], ids=str)
 def test_padding_packing_and_masked_rubbish_change_nothing(name: str, aggregation: str, layout: object, filler: float) -> None:
     assert callable(layout)
     batch: Batch = layout(a_batch(), filler)
