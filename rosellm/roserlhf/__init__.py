@@ -37,11 +37,21 @@ __version__ = "0.1.0"
 _NAMES: dict[str, tuple[str, ...]] = {
     "advantages": (
         "broadcast_turn_advantages",
+        "compaction_token_weights",
+        "cross_segment_advantages",
         "discounted_returns",
+        "explained_variance",
         "generalized_advantage_estimation",
         "group_standardized_advantages",
         "leave_one_out_advantages",
+        "length_adaptive_lambda",
+        "n_step_advantages",
+        "potential_shaping",
+        "reward_to_go",
         "skip_observation_generalized_advantage_estimation",
+        "turn_generalized_advantage_estimation",
+        "turn_values",
+        "v_trace",
     ),
     "losses": (
         "Aggregation",
