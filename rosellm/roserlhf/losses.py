@@ -4,8 +4,8 @@
 |---|---|---|---|
 | `reinforce_policy_loss` | `A ℓ` | Williams 1992 | `objective/reinforce.py` |
 | `clipped_policy_loss` | `min(ρ A, clip(ρ) A) - β k(ℓ - ℓ_ref)` | PPO 1707.06347 Eq. 7, GRPO 2402.03300 | `objective/clipped.py` |
-| `decoupled_policy_loss` | `π_p / π_b min(u A, clip(u) A)`, `u = π / π_p` | AReaL 2505.24298 Eq. 5 | `objective/decoupled.py` |
-| `cispo_policy_loss` | `sg[clip(ρ)] A ℓ` | MiniMax-M1 2506.13585 Eq. 4, 5 | `objective/cispo.py` |
+| `decoupled_policy_loss` | `π_p / π_b min(u A, clip(u) A)`, `u = π / π_p` | AReaL 2505.24298 | `objective/decoupled.py` |
+| `cispo_policy_loss` | `sg[clip(ρ)] A ℓ` | MiniMax-M1 2506.13585 | `objective/cispo.py` |
 | `total_variation_policy_loss` | `ρ A` where `π - π_old` is within its bound | DPPO 2602.04879 | `objective/variation.py` |
 | `gspo_policy_loss` | `min(s A, clip(s) A)` per sequence | GSPO 2507.18071 Eq. 5, 7 | `objective/gspo.py` |
 | `gspo_token_policy_loss` | `min(s A, clip(s) A)` per token | GSPO 2507.18071 Eq. 13, 14 | `objective/gspo.py` |
