@@ -11,6 +11,9 @@
 | `direct_double_sided_mask` | `1 - low < ρ < 1 + high` | SAO 2607.07508 Eq. 3 | `objective/sao.py` |
 | `sequence_log_ratio` | sum or mean of `ℓ - ℓ_old` | GSPO 2507.18071 Eq. 7 | `objective/ratios.py` |
 | `gather_token_logprobs` | `ℓ = z[x] - log Σ exp(z)` | Williams 1992 | `objective/logprobs.py` |
+| `selected_logprobs` | the same, from hidden states | Cut Cross-Entropy 2411.09009 | `objective/selected.py` |
+| `policy_logprobs` | `log π(x[t] given x[<t])`, the one shift | Williams 1992 | `objective/policy_logprobs.py` |
+| `KeptSupport` | the ids that top-p, top-k kept | DeepSeek-V3.2 2512.02556 §3.1 | `objective/support.py` |
 | `aggregate` | `Σ m w x / D` | GRPO, DAPO, Dr. GRPO | `objective/aggregation.py` |
 | `step_denominator` | `D` over the whole optimizer step | DAPO 2503.14476 Eq. 12 | `objective/denominator.py` |
 | `rollout_denominators` | `D` times the length of the rollout, per token | slime | `objective/denominator.py` |
@@ -37,15 +40,19 @@ from rosellm.roserlhf.objective.outputs import PolicyLossOutput as PolicyLossOut
 from rosellm.roserlhf.objective.outputs import ReinforcePolicyLossOutput as ReinforcePolicyLossOutput
 from rosellm.roserlhf.objective.outputs import SaoPolicyLossOutput as SaoPolicyLossOutput
 from rosellm.roserlhf.objective.outputs import SapoPolicyLossOutput as SapoPolicyLossOutput
+from rosellm.roserlhf.objective.policy_logprobs import policy_logprobs as policy_logprobs
 from rosellm.roserlhf.objective.ratios import sequence_log_ratio as sequence_log_ratio
 from rosellm.roserlhf.objective.reinforce import reinforce_policy_loss as reinforce_policy_loss
 from rosellm.roserlhf.objective.sao import direct_double_sided_mask as direct_double_sided_mask
 from rosellm.roserlhf.objective.sao import sao_policy_loss as sao_policy_loss
 from rosellm.roserlhf.objective.sapo import sapo_policy_loss as sapo_policy_loss
+from rosellm.roserlhf.objective.selected import selected_logprobs as selected_logprobs
+from rosellm.roserlhf.objective.support import KeptSupport as KeptSupport
 
 __all__ = [
     "Aggregation",
     "GspoPolicyLossOutput",
+    "KeptSupport",
     "Partial",
     "PolicyLossOutput",
     "ReinforcePolicyLossOutput",
@@ -58,10 +65,12 @@ __all__ = [
     "gspo_policy_loss",
     "gspo_token_policy_loss",
     "masked_mean",
+    "policy_logprobs",
     "reinforce_policy_loss",
     "rollout_denominators",
     "sao_policy_loss",
     "sapo_policy_loss",
+    "selected_logprobs",
     "sequence_log_ratio",
     "step_denominator",
 ]
