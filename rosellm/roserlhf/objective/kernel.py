@@ -323,6 +323,15 @@ def _empty_gradients(hidden: Tensor, weight: Tensor, bias: Tensor | None, needed
     return at_hidden, torch.zeros_like(weight) if needed[1] else weight.new_zeros(0), at_bias
 
 
+@torch.library.custom_op(
+    f"{_OPERATOR}_scale_slope", mutates_args=(), schema="(Tensor hidden, Tensor? mask, Tensor slope, Tensor to_logprobs) -> Tensor"
+)
+def scale_slope(hidden: Tensor, mask: Tensor | None, slope: Tensor, to_logprobs: Tensor) -> Tensor:
+    """Return the gradient at `hidden` where the forward pass left its derivatives; an operator, so that it too is refused twice."""
+    gradient = (to_logprobs[:, None] * slope).to(hidden.dtype)
+    return gradient if mask is None else gradient.masked_fill_(~mask[:, None], 0.0)
+
+
 @forward.register_fake
 def _(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return _empty_outputs(inputs[0], inputs[1], *inputs[-2:])
@@ -333,9 +342,36 @@ def _(*inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
     return _empty_gradients(inputs[0], inputs[1], inputs[3], inputs[-1])
 
 
+@scale_slope.register_fake
+def _(*inputs: Any) -> Tensor:
+    return torch.empty_like(inputs[0])
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:
+    tensors, (*options, with_slope, with_entropy) = inputs[:7], inputs[7:]
+    _, normaliser, entropy, slope = output
+    ctx.options, ctx.with_slope, ctx.with_entropy = options, with_slope, with_entropy
+    ctx.save_for_backward(*((tensors[0], tensors[4], slope) if with_slope else (*tensors, normaliser, entropy)))
+
+
+def _gradients(ctx: Any, to_logprobs: Tensor, _: object, to_entropy: Tensor, __: object) -> tuple[Tensor | None, ...]:
+    if ctx.with_slope:
+        return scale_slope(*ctx.saved_tensors, to_logprobs), *[None] * 12
+    *tensors, normaliser, entropy = ctx.saved_tensors
+    needed = [ctx.needs_input_grad[0], ctx.needs_input_grad[1], ctx.needs_input_grad[3]]
+    above = to_entropy if ctx.with_entropy else None
+    grads = backward(*tensors, *ctx.options, normaliser, entropy, to_logprobs, above, needed)
+    at_hidden, at_weight, at_bias = (grad if wanted else None for grad, wanted in zip(grads, needed, strict=True))
+    return at_hidden, at_weight, None, at_bias, *[None] * 9
+
+
+forward.register_autograd(_gradients, setup_context=_save)
+
+
 def _refuse(*_: Any) -> None:
     raise checks.fail(GraphError, "selected_logprobs", "be differentiated once", "a second derivative", fix=_TWICE_FIX)
 
 
 _TWICE_FIX = "use gather_token_logprobs(hidden @ weight.T, ...) where a gradient of a gradient is needed"
 backward.register_autograd(_refuse)
+scale_slope.register_autograd(_refuse)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import torch
 from torch import Tensor
@@ -131,16 +131,21 @@ def selected_logprobs(
         target_ids, "target_ids", weight.shape[0], chosen, fix="mask what has no id; weight must hold the whole vocabulary"
     )
     kept = None if support is None else checked(support, target_ids, weight.shape[0], chosen)
-    logprobs, entropy = _SelectedLogprobs.apply(  # type: ignore[no-untyped-call]
+    frozen_head = not weight.requires_grad and (bias is None or not bias.requires_grad)
+    with_slope = torch.is_grad_enabled() and hidden.requires_grad and frozen_head and not with_entropy
+    logprobs, _, entropy, _ = kernel.forward(
         hidden.reshape(-1, hidden.shape[-1]),
         weight,
-        bias,
         target_ids.flatten().long(),
+        bias,
         None if chosen is None else chosen.flatten(),
         None if kept is None else kept.ids,
         None if kept is None else kept.offsets,
-        (1.0 if scale is None else float(scale), None if softcap is None else float(softcap), float(temperature), chunk),
-        torch.is_grad_enabled(),
+        1.0 if scale is None else float(scale),
+        None if softcap is None else float(softcap),
+        float(temperature),
+        chunk,
+        with_slope,
         with_entropy,
     )
     return (logprobs.view(leading), entropy.view(leading)) if with_entropy else logprobs.view(leading)
@@ -149,6 +154,7 @@ def selected_logprobs(
 def _check_head(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     checks.floating(hidden, "hidden")
     checks.at_least_rank(hidden, 1, "hidden")
+    checks.floating(weight, "weight")
     for value, argument, shape in ((weight, "weight", (None, hidden.shape[-1])), (bias, "bias", (weight.shape[0],))):
         if value is None:
             continue
@@ -168,41 +174,3 @@ def _check_chunk(chunk: int) -> None:
     if not isinstance(chunk, int):
         raise checks.fail(DtypeError, "chunk", "be a whole number", type(chunk).__name__)
     checks.number_in(chunk, "chunk", 1, float("inf"))
-
-
-class _SelectedLogprobs(torch.autograd.Function):
-    """The graph node: what to save, and which of the two ways to a gradient to take."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        target_ids: Tensor,
-        mask: Tensor | None,
-        support_ids: Tensor | None,
-        support_offsets: Tensor | None,
-        options: tuple[float, float | None, float, int],
-        with_grad: bool,
-        with_entropy: bool,
-    ) -> tuple[Tensor, Tensor]:
-        inputs = (hidden, weight, target_ids, bias, mask, support_ids, support_offsets)
-        frozen_head = not weight.requires_grad and (bias is None or not bias.requires_grad)
-        with_slope = with_grad and hidden.requires_grad and frozen_head and not with_entropy
-        logprobs, normaliser, entropy, slope = kernel.forward(*inputs, *options, with_slope, with_entropy)
-        ctx.options, ctx.with_slope, ctx.with_entropy, ctx.dtype = options, with_slope, with_entropy, hidden.dtype
-        ctx.save_for_backward(*((slope,) if with_slope else (*inputs, normaliser, entropy)))
-        return logprobs, entropy
-
-    @staticmethod
-    def backward(ctx: Any, to_logprobs: Tensor, to_entropy: Tensor) -> tuple[Tensor | None, ...]:
-        nothing = (None,) * 7
-        if ctx.with_slope:
-            (slope,) = ctx.saved_tensors
-            return (to_logprobs[:, None] * slope).to(ctx.dtype), None, None, *nothing
-        *inputs, normaliser, entropy = ctx.saved_tensors
-        needed = list(ctx.needs_input_grad[:3])
-        upward = to_entropy if ctx.with_entropy else None
-        grads = kernel.backward(*inputs, *ctx.options, normaliser, entropy, to_logprobs, upward, needed)
-        return *(grad if wanted else None for grad, wanted in zip(grads, needed, strict=True)), *nothing
