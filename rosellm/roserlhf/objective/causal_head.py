@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import ModelError
+from rosellm.roserlhf.masked import at_least_float32
 from rosellm.roserlhf.objective.logprobs import final_logits
 
 _FACTORS = {
@@ -95,9 +96,9 @@ def _compare(own: Tensor, hidden: Tensor, head: Head) -> None:
 
     def read() -> tuple[Tensor, Tensor]:
         logits = nn.functional.linear(hidden.to(head.weight.dtype), head.weight, head.bias)
-        expected = final_logits(logits.to(own.dtype).float(), 1.0, head.scale, head.softcap)
-        epsilon = max(torch.finfo(part.dtype).eps for part in (own, hidden, logits))
-        limit = 8 * epsilon * (1 + own.float().abs().nan_to_num().amax())
+        expected = final_logits(at_least_float32(logits.to(own.dtype)), 1.0, head.scale, head.softcap)
+        coarsest = max(torch.finfo(dtype).eps for dtype in (own.dtype, hidden.dtype, logits.dtype, torch.float32))
+        limit = 8 * coarsest * (1 + own.abs().nan_to_num().amax())
         return own, (expected - own).abs() > limit  # False for NaN: a position that nothing attends to says nothing
 
     requirement = "compute its logits as softcap * tanh(scale * (hidden @ weight.T + bias) / softcap), as its configuration says"
