@@ -2,8 +2,8 @@
 
 N = 2048 positions, d = 576, V = 49 152, forward and backward, one thread. Times are medians of ratios to the baseline run just
 before, because another job on the machine slows both. Peak memory is the high-water mark of a process that does this one thing,
-over what it held before; the gradient of the weight, which both sides must hold, is taken off. Float32 has targets, bfloat16 is only
-told.
+over what it held before; the gradient of the weight, which both sides must hold, is taken off. Float32 has targets, bfloat16 has
+none.
 """
 
 from __future__ import annotations

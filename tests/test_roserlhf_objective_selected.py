@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed.fsdp
 from cases_objective import DEVICE, raises, tensor
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from rosellm.roserlhf import checks
@@ -347,17 +348,40 @@ def test_what_does_not_fit_is_an_error(error: type[Exception], message: str, cha
         selected_logprobs(**given | change(given))
 
 
-def test_a_dtensor_is_refused_with_the_fix() -> None:
-    class Sharded(Tensor):
-        def full_tensor(self) -> Tensor:
-            raise AssertionError("no collective here")
+@pytest.fixture
+def mesh() -> Iterator[Any]:
+    """A group of one process, which shards as many do."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
+    try:
+        yield torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+    finally:
+        torch.distributed.destroy_process_group()
 
-    given = inputs()
-    weight = torch.Tensor._make_subclass(Sharded, given["weight"].detach())
-    with pytest.raises(
-        DtypeError, match=r"weight must be a whole, local tensor, got a DTensor; call this inside .*weight.full_tensor\(\)"
-    ):
-        selected_logprobs(**given | {"weight": weight})
+
+class Scorer(nn.Module):
+    """A model that calls `selected_logprobs` in its own forward, where FSDP has gathered the weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.head = nn.Linear(D, D), nn.Linear(D, V)
+
+    def forward(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        return selected_logprobs(self.body(hidden), self.head.weight, ids, bias=self.head.bias)
+
+
+@pytest.mark.skipif(DEVICE.type != "cpu" or not hasattr(torch.distributed.fsdp, "fully_shard"), reason="needs FSDP2 and gloo")
+def test_a_sharded_weight_works_inside_the_forward_and_is_refused_outside(mesh: Any) -> None:
+    sharded, whole, hidden, ids = Scorer(), Scorer(), torch.randn(3, D), torch.tensor([1, 20, 3])
+    torch.distributed.fsdp.fully_shard(sharded, mesh=mesh)
+    for model in (sharded, whole):
+        model(hidden, ids).sum().backward()
+    for one, other in zip(sharded.parameters(), whole.parameters(), strict=True):
+        assert torch.equal(one.grad.full_tensor(), other.grad)  # type: ignore[union-attr, arg-type]
+    sharded.reshard()  # type: ignore[operator]
+    message = r"weight must be a whole, local tensor, got a DTensor; call this inside .* or pass weight.full_tensor\(\)"
+    with pytest.raises(DtypeError, match=message):
+        selected_logprobs(hidden, sharded.head.weight, ids)
 
 
 def test_devices_must_agree_and_a_bad_id_on_an_accelerator_is_deferred() -> None:

@@ -80,6 +80,10 @@ def _head(causal: Any) -> Head:
     if not plain or hooked or {name for name, _ in layer.named_parameters()} - {"weight", "bias"}:
         requirement = "have a plain nn.Linear without hooks or adapters as its output embedding"
         raise checks.fail(ModelError, "model", requirement, type(layer).__name__, fix=_FIX)
+    if hasattr(layer.weight, "full_tensor"):
+        requirement = "have a whole, local output embedding outside of its forward"
+        fix = f"{_FIX}, or call selected_logprobs inside the forward of the module that gathers it"
+        raise checks.fail(ModelError, "model", requirement, "a DTensor", fix=fix)
     config = causal.config.get_text_config() if hasattr(causal.config, "get_text_config") else causal.config
     scale = 1.0
     for name, power in _FACTORS.items():

@@ -155,6 +155,7 @@ def forward(
     with torch.autocast(hidden.device.type, enabled=False):
         head = _Head(weight, bias, scale, softcap, temperature)
         outputs = _empty_outputs(hidden, weight, with_slope, with_entropy)
+        hidden, target_ids, mask = _rows(hidden), target_ids.flatten(), _flat(mask)
         support = None if support_ids is None or support_offsets is None else KeptSupport(support_ids, support_offsets)
         chunks = _Chunks.of(hidden.shape[0], mask, support, chunk)
         work = torch.promote_types(hidden.dtype, weight.dtype)
@@ -163,8 +164,17 @@ def forward(
             found = _forward_chunk(hidden[at].to(work), target_ids[at], head, kept, scratch, with_slope, with_entropy)
             for output, part in zip(outputs, found, strict=True):
                 if part is not None:
-                    output[at] = part
+                    (_rows(output) if part.ndim == 2 else output.view(-1))[at] = part
         return outputs
+
+
+def _rows(hidden: Tensor) -> Tensor:
+    """Flatten to `[N, d]`. Results are made in their final shape and written through this: FSDP warns of results that are views."""
+    return hidden.reshape(hidden.shape[:-1].numel(), hidden.shape[-1])
+
+
+def _flat(values: Tensor | None) -> Tensor | None:
+    return None if values is None else values.flatten()
 
 
 def _forward_chunk(
@@ -202,11 +212,11 @@ def _forward_chunk(
 
 def _empty_outputs(hidden: Tensor, weight: Tensor, with_slope: bool, with_entropy: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     sums = torch.promote_types(torch.promote_types(hidden.dtype, weight.dtype), torch.float32)
-    count = hidden.shape[0]
+    leading = hidden.shape[:-1]
     return (
-        hidden.new_zeros(count, dtype=sums),
-        hidden.new_zeros(count, dtype=sums),
-        hidden.new_zeros(count if with_entropy else 0, dtype=sums),
+        hidden.new_zeros(leading, dtype=sums),
+        hidden.new_zeros(leading, dtype=sums),
+        hidden.new_zeros(leading if with_entropy else (0,), dtype=sums),
         hidden.new_zeros(hidden.shape if with_slope else (0, 0), dtype=sums),
     )
 
@@ -239,11 +249,12 @@ def backward(
     with torch.autocast(hidden.device.type, enabled=False):
         head = _Head(weight, bias, scale, softcap, temperature)
         grads = _empty_gradients(hidden, weight, bias, needed)
+        hidden, target_ids, mask = _rows(hidden), target_ids.flatten(), _flat(mask)
         support = None if support_ids is None or support_offsets is None else KeptSupport(support_ids, support_offsets)
         chunks = _Chunks.of(hidden.shape[0], mask, support, chunk)
         work = torch.promote_types(hidden.dtype, weight.dtype)
         scratch = _Scratch(min(chunk, hidden.shape[0]), head, work, second=to_entropy is not None)
-        upstream = _Upstream(target_ids, normaliser, entropy, to_logprobs, to_entropy)
+        upstream = _Upstream(target_ids, normaliser.flatten(), entropy.flatten(), to_logprobs.flatten(), _flat(to_entropy))
         lefts = [hidden[at].to(work) for at in chunks.places]
         upstreams = [upstream.at(at) for at in chunks.places]
         pulled = [left.new_zeros(left.shape, dtype=scratch.sums) if needed[0] else None for left in lefts]
@@ -256,7 +267,7 @@ def backward(
                     grad[block] = total
         for at, above, total in zip(chunks.places, upstreams, pulled, strict=True):
             if total is not None:
-                grads[0][at] = total.mul_(_outer(above, head)[:, None]).to(hidden.dtype)
+                _rows(grads[0])[at] = total.mul_(_outer(above, head)[:, None]).to(hidden.dtype)
         return grads
 
 
@@ -319,7 +330,7 @@ def _backward_block(
 
 def _empty_gradients(hidden: Tensor, weight: Tensor, bias: Tensor | None, needed: list[bool]) -> tuple[Tensor, Tensor, Tensor]:
     at_bias = weight.new_zeros(0) if bias is None or not needed[2] else torch.zeros_like(bias)
-    at_hidden = torch.zeros_like(hidden) if needed[0] else hidden.new_zeros(0)
+    at_hidden = hidden.new_zeros(hidden.shape if needed[0] else 0)
     return at_hidden, torch.zeros_like(weight) if needed[1] else weight.new_zeros(0), at_bias
 
 
@@ -328,8 +339,8 @@ def _empty_gradients(hidden: Tensor, weight: Tensor, bias: Tensor | None, needed
 )
 def scale_slope(hidden: Tensor, mask: Tensor | None, slope: Tensor, to_logprobs: Tensor) -> Tensor:
     """Return the gradient at `hidden` where the forward pass left its derivatives; an operator, so that it too is refused twice."""
-    gradient = (to_logprobs[:, None] * slope).to(hidden.dtype)
-    return gradient if mask is None else gradient.masked_fill_(~mask[:, None], 0.0)
+    gradient = (to_logprobs.unsqueeze(-1) * slope).to(hidden.dtype)
+    return gradient if mask is None else gradient.masked_fill_(~mask.unsqueeze(-1), 0.0)
 
 
 @forward.register_fake
@@ -343,8 +354,8 @@ def _(*inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @scale_slope.register_fake
-def _(*inputs: Any) -> Tensor:
-    return torch.empty_like(inputs[0])
+def _(hidden: Tensor, *_: Any) -> Tensor:
+    return hidden.new_empty(hidden.shape)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:

@@ -134,11 +134,11 @@ def selected_logprobs(
     frozen_head = not weight.requires_grad and (bias is None or not bias.requires_grad)
     with_slope = torch.is_grad_enabled() and hidden.requires_grad and frozen_head and not with_entropy
     logprobs, _, entropy, _ = kernel.forward(
-        hidden.reshape(-1, hidden.shape[-1]),
+        hidden,
         weight,
-        target_ids.flatten().long(),
+        target_ids.long(),
         bias,
-        None if chosen is None else chosen.flatten(),
+        chosen,
         None if kept is None else kept.ids,
         None if kept is None else kept.offsets,
         1.0 if scale is None else float(scale),
@@ -148,20 +148,22 @@ def selected_logprobs(
         with_slope,
         with_entropy,
     )
-    return (logprobs.view(leading), entropy.view(leading)) if with_entropy else logprobs.view(leading)
+    return (logprobs, entropy) if with_entropy else logprobs
 
 
 def _check_head(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-    checks.floating(hidden, "hidden")
-    checks.at_least_rank(hidden, 1, "hidden")
-    checks.floating(weight, "weight")
-    for value, argument, shape in ((weight, "weight", (None, hidden.shape[-1])), (bias, "bias", (weight.shape[0],))):
-        if value is None:
+    for value, argument in ((hidden, "hidden"), (weight, "weight"), (bias, "bias")):
+        if value is None and argument == "bias":
             continue
+        checks.floating(value, argument)
         if hasattr(value, "full_tensor"):
             fix = f"call this inside the forward of the module that gathers it, or pass {argument}.full_tensor()"
             raise checks.fail(DtypeError, argument, "be a whole, local tensor", "a DTensor", fix=fix)
-        checks.floating(value, argument)
+    checks.at_least_rank(hidden, 1, "hidden")
+    checks.at_least_rank(weight, 1, "weight")
+    for value, argument, shape in ((weight, "weight", (None, hidden.shape[-1])), (bias, "bias", (weight.shape[0],))):
+        if value is None:
+            continue
         if value.ndim != len(shape) or any(want not in (None, got) for want, got in zip(shape, value.shape, strict=True)):
             wanted = "[V, {1}]" if len(shape) == 2 else "[{0}]"
             raise checks.fail(ShapeError, argument, f"be shaped {wanted.format(*shape)}", tuple(value.shape))
