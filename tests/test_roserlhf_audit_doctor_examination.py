@@ -25,9 +25,8 @@ from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.engine.protocol import Ack, PolicyHandle, Request
 from rosellm.roserlhf.environment.protocol import StepResult, ToolRunner
 from rosellm.roserlhf.learner import policy
-from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.learner.step import Stepper, StepReport
-from rosellm.roserlhf.losses import clipped_policy_loss
+from rosellm.roserlhf.losses import clipped_policy_loss, policy_logprobs
 from rosellm.roserlhf.models.causal import weights, weights_hash
 from rosellm.roserlhf.rollout import episode
 from rosellm.roserlhf.rollout.collect import Planned, plan

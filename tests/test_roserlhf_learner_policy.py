@@ -22,10 +22,9 @@ from rosellm.roserlhf.batching.tensors import Batch, pad
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.errors import NonFiniteError
 from rosellm.roserlhf.learner.cloning import clone_step
-from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.learner.policy import RATIO_EDGES, UpdateReport, update_policy
 from rosellm.roserlhf.learner.step import Stepper
-from rosellm.roserlhf.losses import clipped_policy_loss
+from rosellm.roserlhf.losses import clipped_policy_loss, policy_logprobs
 from rosellm.roserlhf.metrics import means
 
 GRPO = functools.partial(clipped_policy_loss, clip_low=0.2, clip_high=0.3)

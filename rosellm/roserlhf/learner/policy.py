@@ -13,9 +13,8 @@ from torch import Tensor
 
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.batching.tensors import Batch, by_length, pad
-from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.learner.step import NOTHING_TO_TRAIN, Stepper, StepReport
-from rosellm.roserlhf.losses import Aggregation, step_denominator
+from rosellm.roserlhf.losses import Aggregation, policy_logprobs, step_denominator
 from rosellm.roserlhf.masked import Partial, partial
 from rosellm.roserlhf.metrics import merge
 from rosellm.roserlhf.store.updates import Update, UpdatedRow

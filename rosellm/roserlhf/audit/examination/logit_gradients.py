@@ -17,8 +17,7 @@ from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.examination.repacking import off_policy_rows
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
 from rosellm.roserlhf.batching.tensors import Batch, by_length, pad
-from rosellm.roserlhf.learner.logprobs import policy_logprobs
-from rosellm.roserlhf.losses import step_denominator
+from rosellm.roserlhf.losses import policy_logprobs, step_denominator
 
 NAME = "gradients at masked and selected logits"
 _FIX = "select with masked_fill or where before the operation; never multiply by a mask"

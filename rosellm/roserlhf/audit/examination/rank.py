@@ -20,8 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rosellm.roserlhf import recipes
-from rosellm.roserlhf.learner.logprobs import policy_logprobs
-from rosellm.roserlhf.losses import step_denominator
+from rosellm.roserlhf.losses import policy_logprobs, step_denominator
 from rosellm.roserlhf.trainer.recipe import Recipe
 
 INPUT, OPTIONS, OUTPUT = "rows.safetensors", "options.json", "gradient.safetensors"

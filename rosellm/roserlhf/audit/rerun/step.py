@@ -11,8 +11,8 @@ import torch
 from rosellm.roserlhf.audit.rerun.comparison import Comparison, Difference, leaves
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.batching.tensors import Batch, pad
-from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.learner.step import Stepper
+from rosellm.roserlhf.losses import policy_logprobs
 from rosellm.roserlhf.models.causal import weights, weights_hash
 from rosellm.roserlhf.store import EventLog, LedgerEntry, Policy, Update
 from rosellm.roserlhf.trainer.account import row_hash
