@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rosellm.roserlhf.audit.explanation.credit_formula import brief
+from rosellm.roserlhf.audit.explanation.numbers import brief
 from rosellm.roserlhf.audit.explanation.update_gradient import RowGradient, call
 from rosellm.roserlhf.batching.tensors import pad
 from rosellm.roserlhf.trainer.recipe import PolicyObjective
@@ -49,16 +49,16 @@ def verdicts(
         denominator: of the update.
         interval: ratios that the recipe's options `clip_low` and `clip_high` allow; None if it has no such options.
     """
-    advantage = one.row.advantage
-    if advantage is None:
+    if one.row.advantage is None:
         return []
+    advantages = one.row.token_advantages()
     places = [index for index, live in enumerate(one.row.loss_mask) if live]
     holds = _Statistics(objective, one, denominator).of(places)
     judged = []
     shares = [None] * len(one.row.loss_mask) if one.weight is None else one.weight.tolist()
     columns = list(zip(one.ratio.tolist(), one.derivative.tolist(), shares, strict=True))
     for place in places:
-        ratio, slope, share = columns[place]
+        (ratio, slope, share), advantage = columns[place], advantages[place]
         weight = -slope / (share * advantage) if share and advantage else None
         names = tuple(sorted(holds[place]))
         words = _removed(advantage, ratio, names, interval) if slope == 0 else _left(advantage, ratio, weight, names, interval)
@@ -108,8 +108,8 @@ def _sign(advantage: float) -> str:
 class _Statistics:
     """Asks the objective about parts of one row until all tokens of a part agree.
 
-    A row has one advantage, so what is counted among one sign of it counts all tokens of a part or none; and statistics of a whole
-    sequence are settled by the first question, which is about the whole row.
+    What is counted among tokens of one sign of the advantage says nothing about the others; statistics of a whole sequence are settled
+    by the first question, which is about the whole row.
     """
 
     def __init__(self, objective: PolicyObjective, one: RowGradient, denominator: float) -> None:
@@ -132,7 +132,7 @@ class _Statistics:
         current, behaviour = self._current[:, part], self._behaviour[:, part]
         mask = torch.zeros_like(current, dtype=torch.bool)
         mask[0, [place - places[0] for place in places]] = True
-        partials = call(self._objective, current, behaviour, self._advantages, mask, self._denominator).partials
+        partials = call(self._objective, current, behaviour, self._advantages[:, part], mask, self._denominator).partials
         undecided = set()
         for name, one in partials.items():
             if _MARK not in name or name == _ABOUT_THE_BATCH or (open_names is not None and name not in open_names):
@@ -140,10 +140,18 @@ class _Statistics:
             total, count = float(one.sum), float(one.count)
             if total == count > 0:
                 for place in places:
-                    found[place].add(name)
+                    if _counts(name, float(self._advantages[0, place])):
+                        found[place].add(name)
             elif 0 < total < count:
                 undecided.add(name)
         if undecided and len(places) > 1:
             half = len(places) // 2
             self._ask(places[:half], undecided, found)
             self._ask(places[half:], undecided, found)
+
+
+def _counts(name: str, advantage: float) -> bool:
+    """Tell whether a statistic counts tokens with such an advantage: those called after a sign count only its tokens."""
+    if name.endswith("_positive"):
+        return advantage > 0
+    return advantage < 0 if name.endswith("_negative") else True
