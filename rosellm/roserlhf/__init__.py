@@ -36,12 +36,28 @@ __version__ = "0.1.0"
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "advantages": (
+        "Gd2poAdvantages",
+        "GigpoAdvantages",
+        "TreeAdvantages",
+        "TreeBudget",
+        "TreeTokenWeights",
         "broadcast_turn_advantages",
+        "canonical_text_key",
         "discounted_returns",
+        "exact_state_key",
+        "filter_reward_conflicts",
+        "gd2po_advantages",
+        "gdpo_advantages",
         "generalized_advantage_estimation",
+        "gigpo_advantages",
         "group_standardized_advantages",
         "leave_one_out_advantages",
+        "similarity_clusters",
         "skip_observation_generalized_advantage_estimation",
+        "text_similarity",
+        "tree_advantages",
+        "tree_budget",
+        "tree_token_weights",
     ),
     "losses": (
         "Aggregation",

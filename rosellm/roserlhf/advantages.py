@@ -8,6 +8,15 @@
 | `leave_one_out_advantages` | `R_i − mean of the others` | RLOO 2402.14740 | `credit/group.py` |
 | `group_standardized_advantages` | `(R_i − mean) / (population std + ε)` | GRPO 2402.03300, 4.1.2 | `credit/group.py` |
 | `broadcast_turn_advantages` | `A_t` = A of the turn of token t | 2505.11821 | `credit/turns.py` |
+| `gdpo_advantages` | `whiten(Σ_k w_k (r_k − mean_k) / (std_k + ε))` | GDPO 2601.05242 | `credit/gdpo.py` |
+| `gd2po_advantages`, `Gd2poAdvantages` | `q m Σ_k w_k A_k`, q = mean m of the task | GD²PO 2606.16771 | `credit/gd2po.py` |
+| `filter_reward_conflicts` | the same from the A_k | GD²PO 2606.16771 | `credit/gd2po.py` |
+| `gigpo_advantages`, `GigpoAdvantages` | `A_trajectory + ω A_state(R_t)` | GiGPO 2505.10978 Eq. 3-8 | `credit/gigpo.py` |
+| `exact_state_key`, `canonical_text_key` | which states count as the same |  | `credit/states.py` |
+| `similarity_clusters`, `text_similarity` | connected components of `s ≥ θ` | GiGPO 2505.10978 | `credit/states.py` |
+| `tree_advantages`, `TreeAdvantages` | `A_tree + A_task` | Tree-GRPO 2509.21240 | `credit/tree.py` |
+| `tree_budget`, `TreeBudget` | `G = M(LN + 1)`, `E[B] = M + LNM/2` | Tree-GRPO 2509.21240 | `credit/tree.py` |
+| `tree_token_weights`, `TreeTokenWeights` | `c_t = A_owner` or `Σ A` of the leaves below | Tree-GRPO 2509.21240 | `credit/prefix.py` |
 
 In all of them time is the last dimension (the group by default, too) and everything before it is batch; half precision is computed
 and returned in float32, float64 stays; what a mask leaves out is never read. What the time rows have in common (termination,
@@ -20,16 +29,48 @@ from rosellm.roserlhf.credit.gae import generalized_advantage_estimation as gene
 from rosellm.roserlhf.credit.gae import (
     skip_observation_generalized_advantage_estimation as skip_observation_generalized_advantage_estimation,
 )
+from rosellm.roserlhf.credit.gd2po import Gd2poAdvantages as Gd2poAdvantages
+from rosellm.roserlhf.credit.gd2po import filter_reward_conflicts as filter_reward_conflicts
+from rosellm.roserlhf.credit.gd2po import gd2po_advantages as gd2po_advantages
+from rosellm.roserlhf.credit.gdpo import gdpo_advantages as gdpo_advantages
+from rosellm.roserlhf.credit.gigpo import GigpoAdvantages as GigpoAdvantages
+from rosellm.roserlhf.credit.gigpo import gigpo_advantages as gigpo_advantages
 from rosellm.roserlhf.credit.group import group_standardized_advantages as group_standardized_advantages
 from rosellm.roserlhf.credit.group import leave_one_out_advantages as leave_one_out_advantages
+from rosellm.roserlhf.credit.prefix import TreeTokenWeights as TreeTokenWeights
+from rosellm.roserlhf.credit.prefix import tree_token_weights as tree_token_weights
 from rosellm.roserlhf.credit.returns import discounted_returns as discounted_returns
+from rosellm.roserlhf.credit.states import canonical_text_key as canonical_text_key
+from rosellm.roserlhf.credit.states import exact_state_key as exact_state_key
+from rosellm.roserlhf.credit.states import similarity_clusters as similarity_clusters
+from rosellm.roserlhf.credit.states import text_similarity as text_similarity
+from rosellm.roserlhf.credit.tree import TreeAdvantages as TreeAdvantages
+from rosellm.roserlhf.credit.tree import TreeBudget as TreeBudget
+from rosellm.roserlhf.credit.tree import tree_advantages as tree_advantages
+from rosellm.roserlhf.credit.tree import tree_budget as tree_budget
 from rosellm.roserlhf.credit.turns import broadcast_turn_advantages as broadcast_turn_advantages
 
 __all__ = [
+    "Gd2poAdvantages",
+    "GigpoAdvantages",
+    "TreeAdvantages",
+    "TreeBudget",
+    "TreeTokenWeights",
     "broadcast_turn_advantages",
+    "canonical_text_key",
     "discounted_returns",
+    "exact_state_key",
+    "filter_reward_conflicts",
+    "gd2po_advantages",
+    "gdpo_advantages",
     "generalized_advantage_estimation",
+    "gigpo_advantages",
     "group_standardized_advantages",
     "leave_one_out_advantages",
+    "similarity_clusters",
     "skip_observation_generalized_advantage_estimation",
+    "text_similarity",
+    "tree_advantages",
+    "tree_budget",
+    "tree_token_weights",
 ]

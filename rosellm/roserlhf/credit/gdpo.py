@@ -1,0 +1,194 @@
+"""Several rewards per rollout -> one advantage: each reward is normalised in its group before anything is added up.
+
+Adding rewards first and normalising the sum lets different achievements collapse into one number: (1, 0) against (0, 0) and (1, 1)
+against (0, 0) get the same advantages. The steps here, `rewards [N, K] -> per reward [N, K] -> weighted sum [N] -> whitened [N]`,
+are shared with `credit/gd2po.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rosellm.roserlhf import checks
+from rosellm.roserlhf.credit.membership import Ids, Singleton, group_rows, refuse_singletons
+from rosellm.roserlhf.credit.statistics import StdKind, check_std, group_statistics
+from rosellm.roserlhf.errors import ConfigError, ShapeError
+from rosellm.roserlhf.masked import at_least_float32, select
+
+Whitening = Literal["rollout", "token", "none"]
+
+
+@torch.no_grad()
+def gdpo_advantages(
+    rewards: Tensor,
+    group_ids: Ids,
+    *,
+    weights: Tensor | Sequence[float] | None = None,
+    whiten: Whitening = "rollout",
+    lengths: Tensor | None = None,
+    std: StdKind = "population",
+    eps: float = 1e-8,
+    whiten_eps: float | None = None,
+    scored_mask: Tensor | None = None,
+    singleton: Singleton = "zero",
+) -> Tensor:
+    r"""Standardise each reward in its group, add the results up, and standardise the sums over the batch (GDPO).
+
+    .. math::
+        A_{ik} = \frac{r_{ik} - \bar r_{g(i)k}}{\sigma_{g(i)k} + \epsilon},\qquad
+        S_i = \sum_k w_k A_{ik},\qquad
+        A_i = \frac{S_i - \bar S}{\sigma_S + \epsilon}
+
+    The weights multiply normalised advantages, not rewards: doubling a reward changes nothing, doubling its weight does. A reward
+    that is uniform in a group adds exactly 0 there, and sums that are all equal whiten to exactly 0 (both by max = min); so does a
+    batch of one. Whitening moves the mean of the whole batch to 0, so that the mean of one group need not stay 0.
+
+    The readings of the last step differ for unequal lengths. `whiten="rollout"`: every rollout counts once (paper; TRL).
+    `whiten="token"`: every rollout counts once per token, and ε is inside the root, :math:`\sqrt{\sigma_S^2 + \epsilon}` (the
+    authors' code on verl). `whiten="none"` returns :math:`S_i`. The paper prints no type of standard deviation and no ε in the
+    first step; TRL takes the sample standard deviation and 1e-4 in both, the authors' code sample and 1e-6.
+
+    Source: Liu et al. 2026, "GDPO: Group reward-Decoupled Normalization Policy Optimization", https://arxiv.org/abs/2601.05242
+
+    Args:
+        rewards: `[N, K]`, floating point: K rewards of N rollouts, of the whole batch that is whitened together.
+        group_ids: N ids of any hashable kind, the task of each rollout; any order.
+        weights: K finite numbers. None: 1 each.
+        whiten: what is counted in the last step.
+        lengths: `[N]`, integer, ≥ 0: trained tokens per rollout. Needed by `whiten="token"`, refused otherwise.
+        std: divisor n (population) or n - 1 (sample), in both steps.
+        eps: ε of the first step and of `whiten="rollout"`, ≥ 0.
+        whiten_eps: ε of the last step. None: `eps` for `"rollout"`, 1e-8 for `"token"`. Refused by `"none"`.
+        scored_mask: `[N]` or `[N, K]`, boolean or 0/1. A reward that was not scored is never read, takes no part in any statistic
+            and adds 0; a rollout with no scored reward is left out of the whitening and gets 0. None: all are scored.
+        singleton: a reward with one scored member in a group is 0, or an error.
+
+    Returns:
+        `[N]`, detached; float32, or float64 for float64 `rewards`.
+
+    Raises:
+        DtypeError, ShapeError, DeviceError: an argument has the wrong type, shape or device.
+        NonFiniteError: NaN or infinity in a scored reward or a weight.
+        RangeError: an option is unknown, `eps` or a length negative.
+        ConfigError: `lengths` or `whiten_eps` would be ignored, or `lengths` is missing.
+        GroupError: a group of one with `singleton="error"`.
+
+    Example:
+        >>> rewards = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0], [1.0, 1.0]])  # the sums alone would all be -1, 1, -1, 1
+        >>> gdpo_advantages(rewards, ["a", "a", "b", "b"], whiten="none")
+        tensor([-1.,  1., -2.,  2.])
+    """
+    advantages, scored, _ = normalised_rewards(rewards, group_ids, std=std, eps=eps, scored_mask=scored_mask, singleton=singleton)
+    kept = scored.any(-1)
+    counts = read_lengths(lengths, whiten, advantages, needless=whiten != "token")
+    last_eps = read_whiten_eps(whiten_eps, whiten, eps)
+    sums = added_up(advantages * read_weights(weights, advantages))
+    return whitened(sums, kept, whiten, counts, std, last_eps).to(at_least_float32(rewards).dtype)
+
+
+def normalised_rewards(
+    rewards: Tensor, group_ids: Ids, *, std: StdKind, eps: float, scored_mask: Tensor | None, singleton: Singleton
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the advantage of every reward `[N, K]` (0 where it was not scored), what was scored `[N, K]`, and dense ids `[N]`."""
+    checks.floating(rewards, "rewards")
+    if rewards.ndim != 2 or 0 in rewards.shape:
+        raise checks.fail(
+            ShapeError, "rewards", "be [N, K] with at least one rollout and one reward", f"shape {tuple(rewards.shape)}"
+        )
+    check_std(std)
+    checks.number_in(eps, "eps", 0.0, float("inf"), open_high=True)
+    checks.one_of(singleton, "singleton", ("zero", "error"))
+    scored = read_scored(scored_mask, rewards)
+    checks.finite(rewards, "rewards", where=scored)
+    ids = group_rows(group_ids, "group_ids", rewards)
+    # one group per (task, reward): whether a reward was scored may differ from reward to reward
+    cells = (ids.unsqueeze(-1) * rewards.shape[1] + torch.arange(rewards.shape[1], device=ids.device)).flatten()
+    statistics = group_statistics(rewards.flatten(), cells, where=scored.flatten())
+    if singleton == "error":
+        refuse_singletons(statistics.count, "rewards", "scored member of its group per reward")
+    standardised = select(statistics.standardized(std, eps), statistics.where)
+    return standardised.view(rewards.shape), scored, ids
+
+
+def read_scored(scored_mask: Tensor | None, rewards: Tensor) -> Tensor:
+    """Return what was scored, as a boolean of the shape of `rewards`; `[N]` stands for all rewards of a rollout."""
+    if scored_mask is None:
+        return torch.ones_like(rewards, dtype=torch.bool)
+    checks.tensor(scored_mask, "scored_mask")
+    like = rewards if scored_mask.ndim == rewards.ndim else rewards[:, 0]
+    checks.same_shape(scored_mask, "scored_mask", like, "rewards")
+    scored: Tensor = checks.mask(scored_mask, "scored_mask")
+    return scored if scored.ndim == rewards.ndim else scored.unsqueeze(-1).expand_as(rewards)
+
+
+def read_weights(weights: Tensor | Sequence[float] | None, advantages: Tensor) -> Tensor:
+    """Return K weights, by default 1 each."""
+    if weights is None:
+        return torch.ones_like(advantages[0])
+    if isinstance(weights, Tensor):
+        checks.floating(weights, "weights")
+        checks.same_device(weights, "weights", advantages, "rewards")
+        read = weights.to(advantages.dtype)
+    else:
+        listed = checks.items(weights, "weights")
+        for weight in listed:
+            checks.number_in(weight, "weights", -float("inf"), float("inf"), open_low=True, open_high=True)
+        read = advantages.new_tensor(listed)
+    if read.shape != advantages.shape[1:]:
+        raise checks.fail(ShapeError, "weights", f"be one number for each of the {advantages.shape[1]} rewards", tuple(read.shape))
+    checks.finite(read, "weights")
+    return read
+
+
+def added_up(parts: Tensor) -> Tensor:
+    """Sum over the rewards; parts that cancel up to rounding add up to exactly 0, for whitening could make a signal of the rest."""
+    sums = parts.sum(-1)
+    rounding = 16 * torch.finfo(parts.dtype).eps
+    return select(sums, sums.abs() > rounding * parts.abs().sum(-1))
+
+
+def read_lengths(lengths: Tensor | None, whiten: Whitening, advantages: Tensor, *, needless: bool) -> Tensor:
+    """Return how often each rollout counts: once, or once per token where lengths are given."""
+    checks.one_of(whiten, "whiten", ("rollout", "token", "none"))
+    if lengths is None:
+        if whiten == "token":
+            raise checks.fail(
+                ConfigError, "lengths", "be given with whiten='token'", None, fix="count the trained tokens per rollout"
+            )
+        return torch.ones_like(advantages[:, 0])
+    if needless:
+        raise checks.fail(ConfigError, "lengths", "be left out unless whiten='token'", "lengths", fix="they would be ignored")
+    checks.index(lengths, "lengths", None)
+    checks.same_shape(lengths, "lengths", advantages[:, 0], "the rollouts")
+    return lengths.to(advantages.dtype)
+
+
+def read_whiten_eps(whiten_eps: float | None, whiten: Whitening, eps: float) -> float:
+    """Return the ε of the whitening, which follows its source unless it is given."""
+    if whiten_eps is None:
+        return 1e-8 if whiten == "token" else eps
+    if whiten == "none":
+        raise checks.fail(ConfigError, "whiten_eps", "be left out with whiten='none'", whiten_eps, fix="it would be ignored")
+    checks.number_in(whiten_eps, "whiten_eps", 0.0, float("inf"), open_high=True)
+    return whiten_eps
+
+
+def whitened(sums: Tensor, kept: Tensor, whiten: Whitening, counts: Tensor, std: StdKind, eps: float) -> Tensor:
+    """Standardise the kept sums over the batch; what is not kept, or has no token to carry it, is 0."""
+    one_group = torch.zeros_like(kept, dtype=torch.int64)
+    if whiten == "none":
+        return select(sums, kept)
+    if whiten == "rollout":
+        return select(group_statistics(sums, one_group, where=kept, groups=1).standardized(std, eps), kept)
+    kept = kept & (counts > 0)
+    statistics = group_statistics(sums, one_group, where=kept, groups=1)
+    counts = select(counts, kept)
+    tokens = counts.sum()
+    centred = statistics.above_low - (counts * statistics.above_low).sum() / tokens
+    free = tokens - 1 if std == "sample" else tokens
+    variance = (counts * centred.square()).sum() / free
+    return torch.where(kept & ~statistics.uniform, centred / (variance + eps).sqrt(), 0.0)
