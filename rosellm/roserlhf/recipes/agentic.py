@@ -86,7 +86,7 @@ def gdpo(**options: Any) -> Recipe:
     .. math:: A_i = \frac{S_i - \bar S}{\sigma_S + \epsilon},\qquad S_i = \sum_k w_k \frac{r_{ik} - \bar r_k}{\sigma_{r_k}}
 
     with means of :math:`r_k` over a group and those of S over all episodes of the step. Weights are those that the environment
-    gives its components; they multiply standardised components, so a weight says how much a component matters and not how large it is.
+    gives its components; they multiply standardised components, so a weight says how much a component matters, not how large it is.
     `whiten="token"` is the authors' verl code, where long episodes weigh more in the last step; the paper and the authors' TRL code
     take episodes. Objective: clipped token ratios, one mean over all tokens of the step.
 

@@ -38,6 +38,10 @@ class GroupInGroup:
 
     def __call__(self, scored: ScoredRollouts) -> Tensor:
         """Return one advantage per turn."""
+        return self.parts(scored).advantages
+
+    def parts(self, scored: ScoredRollouts) -> GigpoAdvantages:
+        """Return the advantages of turns with what they were added up from, `[S]` each."""
         rollouts = scored.known("turn_rollouts")
         return gigpo_advantages(
             scored.known("turn_rewards"),

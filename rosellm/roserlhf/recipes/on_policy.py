@@ -88,8 +88,8 @@ def rloo(**options: Any) -> Recipe:
     .. math:: L = -\frac{1}{B}\sum_i A_i \sum_t \log\pi_\theta(a_{it}\mid s_{it}),\qquad A_i = R_i - \frac{1}{G-1}\sum_{j\ne i} R_j
 
     with B the episodes of the step. The paper treats a completion as one action, hence the sum over its tokens: a long episode
-    moves the weights more than a short one, and the gradient is unbiased. Its penalty on the divergence from a reference policy is left
-    out: training holds no reference. One update per step, as for `reinforce`.
+    moves the weights more than a short one, and the gradient is unbiased. Its penalty on the divergence from a reference policy is
+    left out: training holds no reference. One update per step, as for `reinforce`.
 
     Source: Ahmadian et al. 2024, "Back to Basics", Eq. 7, https://arxiv.org/abs/2402.14740
 

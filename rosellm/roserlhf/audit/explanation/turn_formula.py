@@ -11,24 +11,16 @@ from rosellm.roserlhf.recipes.credit import Decoupled, GroupInGroup
 
 def group_in_group(credit: GroupInGroup, scored: ScoredRollouts, place: int) -> tuple[tuple[str, ...], ...]:
     """Work out each turn of one rollout: its return, the returns of the visits of its state, and both parts of its advantage."""
-    group = scored.group_ids[scored.known("turn_rollouts")].tolist()
-    states = list(zip(group, scored.known("turn_states").tolist(), strict=True))
-    rollouts = scored.known("turn_rollouts").tolist()
-    returns = _returns(scored.known("turn_rewards").tolist(), rollouts, credit.gamma)
-    mine = scored.group_ids == scored.group_ids[place]
-    episode = _relative(float(scored.rewards[place]), scored.rewards[mine].tolist(), credit)
-    told = []
-    for turn, rollout in enumerate(rollouts):
-        if rollout != place:
-            continue
-        visits = [value for value, state in zip(returns, states, strict=True) if state == states[turn]]
-        step = _relative(returns[turn], visits, credit)
+    parts, told = credit.parts(scored), []
+    for turn in (scored.known("turn_rollouts") == place).nonzero()[:, 0].tolist():
+        visits = parts.returns[parts.step_group_ids == parts.step_group_ids[turn]].tolist()
+        episode, step = float(parts.episode_advantages[turn]), float(parts.step_advantages[turn])
         told.append(
             (
-                f"return G = {brief(returns[turn])} (gamma {credit.gamma:g}); "
+                f"return G = {brief(float(parts.returns[turn]))} (gamma {credit.gamma:g}); "
                 f"its state was visited {len(visits)} times, with G = {listed(visits)}",
                 f"A = A_E + omega * A_S = {brief(episode)} + {credit.omega:g} * {signed(step)} "
-                f"= {brief(episode + credit.omega * step)}",
+                f"= {brief(float(parts.advantages[turn]))}",
             )
         )
     return tuple(told)
@@ -52,21 +44,6 @@ def decoupled(credit: Decoupled, scored: ScoredRollouts, place: int, names: Sequ
         return (*lines, "A = S")
     over = "episodes" if credit.whiten == "rollout" else "tokens"
     return (*lines, f"A = {brief(float(credit(scored)[place]))}: S standardised over all {over} of the step")
-
-
-def _returns(rewards: Sequence[float], rollouts: Sequence[int], gamma: float) -> list[float]:
-    """Discounted sum of what follows each turn in its own rollout."""
-    returns = list(rewards)
-    for turn in reversed(range(len(returns) - 1)):
-        if rollouts[turn] == rollouts[turn + 1]:
-            returns[turn] += gamma * returns[turn + 1]
-    return returns
-
-
-def _relative(value: float, values: Sequence[float], credit: GroupInGroup) -> float:
-    if credit.normalization == "std":
-        return _standardized(value, values)
-    return 0.0 if max(values) == min(values) else value - sum(values) / len(values)
 
 
 def _standardized(value: float, values: Sequence[float]) -> float:

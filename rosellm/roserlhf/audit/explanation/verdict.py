@@ -108,8 +108,8 @@ def _sign(advantage: float) -> str:
 class _Statistics:
     """Asks the objective about parts of one row until all tokens of a part agree.
 
-    What is counted among tokens of one sign of the advantage says nothing about the others; statistics of a whole sequence are settled
-    by the first question, which is about the whole row.
+    What is counted among tokens of one sign of the advantage says nothing about the others; statistics of a whole sequence are
+    settled by the first question, which is about the whole row.
     """
 
     def __init__(self, objective: PolicyObjective, one: RowGradient, denominator: float) -> None:
