@@ -24,7 +24,7 @@ from rosellm.roserlhf import (
     sao_policy_loss,
     sapo_policy_loss,
 )
-from rosellm.roserlhf.audit.explanation.credit_formula import formula_of
+from rosellm.roserlhf.audit.explanation.credit_formula import group_formula
 from rosellm.roserlhf.audit.explanation.update_gradient import UpdateGradient, differentiate
 from rosellm.roserlhf.audit.explanation.verdict import Verdict, verdicts
 from rosellm.roserlhf.batching.rows import Row
@@ -107,7 +107,7 @@ def test_sao_rejects_on_both_sides() -> None:
 @pytest.mark.parametrize("loss", [gspo_policy_loss, gspo_token_policy_loss])
 def test_gspo_judges_the_whole_sequence(loss: Callable[..., Any]) -> None:
     def objective(current: Any, old: Any, advantages: Any, mask: Any, *, denominator: Any) -> Any:
-        credit = advantages[:, 0] if loss is gspo_policy_loss else advantages
+        credit = advantages[:, -1] if loss is gspo_policy_loss else advantages
         return loss(current, old, credit, mask, clip_low=0.25, clip_high=0.25, denominator=denominator)
 
     # geometric mean of 4 and 0.25 is 1: inside, although each token's own ratio is far outside
@@ -163,7 +163,7 @@ REWARDS = st.lists(st.floats(-100, 100, allow_subnormal=False).map(lambda x: rou
 @settings(derandomize=True, max_examples=60, deadline=None)
 def test_the_formula_ends_in_the_advantage(rewards: list[float], place: int, credit: Callable[..., torch.Tensor]) -> None:
     place %= len(rewards)
-    formula = formula_of(credit, rewards, place)
+    formula = group_formula(credit, rewards, place)
     value = float(formula.lines[-1].rpartition("=")[2].removesuffix(", exactly"))
     exact = float(credit(torch.tensor(rewards, dtype=torch.float64))[place])
     assert value == pytest.approx(exact, rel=1e-5, abs=1e-9)
@@ -171,14 +171,14 @@ def test_the_formula_ends_in_the_advantage(rewards: list[float], place: int, cre
 
 
 def test_formulas_of_bound_and_of_unknown_credit_functions() -> None:
-    assert formula_of(partial(group_standardized_advantages, eps=0.5), [1.0, -1.0], 1).lines[-1] == (
+    assert group_formula(partial(group_standardized_advantages, eps=0.5), [1.0, -1.0], 1).lines[-1] == (
         "A = (R - mean) / (s + 0.5) = (-1 - 0) / (1 + 0.5) = -0.666667"
     )
 
     def mine(rewards: torch.Tensor) -> torch.Tensor:
         return rewards
 
-    unknown = formula_of(mine, [1.0, 0.5], 1)
+    unknown = group_formula(mine, [1.0, 0.5], 1)
     assert unknown.baseline is None
     assert unknown.lines[0].endswith("mine(1, 0.5)[1]")
-    assert "20 rewards" in formula_of(leave_one_out_advantages, [float(i) for i in range(21)], 0).lines[0]
+    assert "20 rewards" in group_formula(leave_one_out_advantages, [float(i) for i in range(21)], 0).lines[0]

@@ -17,7 +17,7 @@ from rosellm.roserlhf.trainer.config import ModelConfig
 def test_grpo_standardises_inside_the_group_and_clips_the_ratio() -> None:
     recipe = grpo(clip_low=0.25, clip_high=0.5)
     # population standard deviation of [1, 0, 0, 1] is 1/2: (1 - 1/2) / (1/2) = 1
-    assert recipe.credit(torch.tensor([1.0, 0.0, 0.0, 1.0])).tolist() == pytest.approx([1, -1, -1, 1])
+    assert recipe.credit(one_group(1.0, 0.0, 0.0, 1.0)).tolist() == pytest.approx([1, -1, -1, 1])
     # ratios 2 and 1/2 with advantages +1 and -1: min(2, 1.5) = 1.5 and min(-0.5, -0.75) = -0.75; the loss is -(1.5 - 0.75) / 4
     old = torch.tensor([[-3.0, -3.0]])
     current = old + torch.tensor([[math.log(2.0), -math.log(2.0)]])
@@ -28,7 +28,7 @@ def test_grpo_standardises_inside_the_group_and_clips_the_ratio() -> None:
 def test_reinforce_leaves_one_out_and_weighs_log_probabilities() -> None:
     recipe = reinforce()
     # each minus the mean of the other two: 1 - (4 + 1)/2, 4 - (1 + 1)/2, 1 - (1 + 4)/2
-    assert recipe.credit(torch.tensor([1.0, 4.0, 1.0])).tolist() == [-1.5, 3.0, -1.5]
+    assert recipe.credit(one_group(1.0, 4.0, 1.0)).tolist() == [-1.5, 3.0, -1.5]
     current = torch.tensor([[-1.0, -2.0]], requires_grad=True)
     out = recipe.objective(
         current, torch.tensor([[-1.5, -2.0]]), torch.tensor([[3.0, -1.5]]), torch.tensor([[True, True]]), denominator=2.0

@@ -11,11 +11,10 @@
 | `gspo_token` | standardised inside the group | the same, with an advantage per token | `sequence.py` |
 | `sapo` | standardised inside the group | smooth gate, mean over episodes | `weighted.py` |
 | `cispo` | standardised inside the group | capped weight, mean over tokens | `weighted.py` |
-| `gigpo` | per turn: of the episode and of its state | clipped token ratio, mean over tokens | `agentic.py` |
-| `gdpo` | each component standardised, then the sums | clipped token ratio, mean over tokens | `agentic.py` |
+| `gigpo` | per turn: of the episode and of its state | clipped token ratio, mean over tokens | `within.py` |
+| `gdpo` | each component standardised, then the sums | clipped token ratio, mean over tokens | `within.py` |
 """
 
-from rosellm.roserlhf.recipes.agentic import GdpoConfig, GigpoConfig, gdpo, gigpo
 from rosellm.roserlhf.recipes.clipped import DapoConfig, DrGrpoConfig, GrpoConfig, dapo, dr_grpo, grpo
 from rosellm.roserlhf.recipes.on_policy import ReinforceConfig, RlooConfig, reinforce, rloo
 from rosellm.roserlhf.recipes.registry import (
@@ -30,6 +29,7 @@ from rosellm.roserlhf.recipes.registry import (
 )
 from rosellm.roserlhf.recipes.sequence import GspoConfig, GspoTokenConfig, gspo, gspo_token
 from rosellm.roserlhf.recipes.weighted import CispoConfig, SapoConfig, cispo, sapo
+from rosellm.roserlhf.recipes.within import GdpoConfig, GigpoConfig, gdpo, gigpo
 
 __all__ = [
     "RECIPES",

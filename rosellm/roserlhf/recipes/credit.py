@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from rosellm.roserlhf.advantages import gdpo_advantages, gigpo_advantages, overlong_penalty
+from rosellm.roserlhf.advantages import GigpoAdvantages, gdpo_advantages, gigpo_advantages, overlong_penalty
 from rosellm.roserlhf.batching.scored import Credit, ScoredRollouts
 
 

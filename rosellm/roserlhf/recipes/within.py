@@ -1,4 +1,4 @@
-"""Recipes whose credit looks inside an episode: at the states its turns began in, or at the components of its reward."""
+"""Recipes whose credit looks within an episode: at the states its turns began in, or at the components of its reward."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class GigpoConfig(ClippedConfig):
     """Group-in-group policy optimisation: an advantage per turn, from the episode's group and from the group of its state."""
 
     recipe: Literal["gigpo"] = Field(default="gigpo", description=RECIPE)
-    omega: float = Field(default=1.0, ge=0, description="weight of the advantage among visits of the same state; 0: grpo's credit")
+    omega: float = Field(default=1.0, ge=0, description="weight of the advantage among visits of the same state")
     gamma: float = Field(default=0.95, ge=0, le=1, description="discount per turn of the returns that visits are compared by")
     normalization: Literal["std", "none"] = Field(default="std", description="what centred rewards and returns are divided by")
 
