@@ -122,7 +122,7 @@ def test_advantages_per_row_need_rows_that_are_sequences(name: str) -> None:
     assert losses[1].loss == losses[2].loss
     ids = tensor([[0, 0, -1], [1, -1, -1]])
     for advantages in per_row[1:]:
-        with pytest.raises(ShapeError, match=r"advantages must have the shape of the tokens \(2, 3\), got"):
+        with pytest.raises(ShapeError, match=r"advantages must have the shape of the tokens \(2, 3\) \(one per sequence needs"):
             run(batch._replace(advantages=advantages), sequence_ids=ids)
 
 

@@ -7,6 +7,15 @@
 | `skip_observation_generalized_advantage_estimation` | the same per semantic action | SAO 2607.07508 Eq. 4, 5 | `credit/gae.py` |
 | `leave_one_out_advantages` | `R_i − mean of the others` | RLOO 2402.14740 | `credit/group.py` |
 | `group_standardized_advantages` | `(R_i − mean) / (population std + ε)` | GRPO 2402.03300, 4.1.2 | `credit/group.py` |
+| `group_centered_advantages` | `R_i − mean` | Dr. GRPO 2503.20783 | `credit/group.py` |
+| `grouped_advantages` | the three above, ragged groups by id | the same | `credit/grouped.py` |
+| `batch_standardized_advantages` | `(A_t − mean) / √(var + ε)` over all tokens | REINFORCE++ 2501.03262 | `credit/batch.py` |
+| `RunningMeanBaseline` | `R_i − mean of the task's last rewards` | SAO 2607.07508, ablation | `credit/baselines.py` |
+| `variance_optimal_baseline` | `E[‖∇ log π‖² R] / E[‖∇ log π‖²]` | Greensmith et al. 2004 | `credit/baselines.py` |
+| `dynamic_sampling_mask` | `0 < number correct < n` | DAPO 2503.14476 Eq. 11 | `credit/sampling.py` |
+| `overlong_penalty` | `(L_max − L_cache − L) / L_cache` in [−1, 0] | DAPO 2503.14476 Eq. 13 | `credit/overlong.py` |
+| `overlong_filter` | truncated rows leave the loss | DAPO 2503.14476, 3.4 | `credit/overlong.py` |
+| `LagrangeMultiplier` | `λ ← max(0, λ + η (C − d))`; `A_R − λ A_C` | Altman 1999 | `credit/constraint.py` |
 | `broadcast_turn_advantages` | `A_t` = A of the turn of token t | 2505.11821 | `credit/turns.py` |
 | `gdpo_advantages` | `whiten(Σ_k w_k (r_k − mean_k) / (std_k + ε))` | GDPO 2601.05242 | `credit/gdpo.py` |
 | `gd2po_advantages`, `Gd2poAdvantages` | `q m Σ_k w_k A_k`, q = mean m of the task | GD²PO 2606.16771 | `credit/gd2po.py` |
@@ -25,6 +34,10 @@ truncation, absent time, packed episodes) is defined once, in ``credit/timeline.
 
 from __future__ import annotations
 
+from rosellm.roserlhf.credit.baselines import RunningMeanBaseline as RunningMeanBaseline
+from rosellm.roserlhf.credit.baselines import variance_optimal_baseline as variance_optimal_baseline
+from rosellm.roserlhf.credit.batch import batch_standardized_advantages as batch_standardized_advantages
+from rosellm.roserlhf.credit.constraint import LagrangeMultiplier as LagrangeMultiplier
 from rosellm.roserlhf.credit.gae import generalized_advantage_estimation as generalized_advantage_estimation
 from rosellm.roserlhf.credit.gae import (
     skip_observation_generalized_advantage_estimation as skip_observation_generalized_advantage_estimation,
@@ -35,11 +48,17 @@ from rosellm.roserlhf.credit.gd2po import gd2po_advantages as gd2po_advantages
 from rosellm.roserlhf.credit.gdpo import gdpo_advantages as gdpo_advantages
 from rosellm.roserlhf.credit.gigpo import GigpoAdvantages as GigpoAdvantages
 from rosellm.roserlhf.credit.gigpo import gigpo_advantages as gigpo_advantages
+from rosellm.roserlhf.credit.group import group_centered_advantages as group_centered_advantages
 from rosellm.roserlhf.credit.group import group_standardized_advantages as group_standardized_advantages
 from rosellm.roserlhf.credit.group import leave_one_out_advantages as leave_one_out_advantages
+from rosellm.roserlhf.credit.grouped import grouped_advantages as grouped_advantages
+from rosellm.roserlhf.credit.overlong import OverlongFilter as OverlongFilter
+from rosellm.roserlhf.credit.overlong import overlong_filter as overlong_filter
+from rosellm.roserlhf.credit.overlong import overlong_penalty as overlong_penalty
 from rosellm.roserlhf.credit.prefix import TreeTokenWeights as TreeTokenWeights
 from rosellm.roserlhf.credit.prefix import tree_token_weights as tree_token_weights
 from rosellm.roserlhf.credit.returns import discounted_returns as discounted_returns
+from rosellm.roserlhf.credit.sampling import dynamic_sampling_mask as dynamic_sampling_mask
 from rosellm.roserlhf.credit.states import canonical_text_key as canonical_text_key
 from rosellm.roserlhf.credit.states import exact_state_key as exact_state_key
 from rosellm.roserlhf.credit.states import similarity_clusters as similarity_clusters
@@ -53,24 +72,34 @@ from rosellm.roserlhf.credit.turns import broadcast_turn_advantages as broadcast
 __all__ = [
     "Gd2poAdvantages",
     "GigpoAdvantages",
+    "LagrangeMultiplier",
+    "OverlongFilter",
+    "RunningMeanBaseline",
     "TreeAdvantages",
     "TreeBudget",
     "TreeTokenWeights",
+    "batch_standardized_advantages",
     "broadcast_turn_advantages",
     "canonical_text_key",
     "discounted_returns",
+    "dynamic_sampling_mask",
     "exact_state_key",
     "filter_reward_conflicts",
     "gd2po_advantages",
     "gdpo_advantages",
     "generalized_advantage_estimation",
     "gigpo_advantages",
+    "group_centered_advantages",
     "group_standardized_advantages",
+    "grouped_advantages",
     "leave_one_out_advantages",
+    "overlong_filter",
+    "overlong_penalty",
     "similarity_clusters",
     "skip_observation_generalized_advantage_estimation",
     "text_similarity",
     "tree_advantages",
     "tree_budget",
     "tree_token_weights",
+    "variance_optimal_baseline",
 ]

@@ -9,12 +9,22 @@ chooses to; under `torch.compile`, and inside `without_value_checks()`, they are
 from __future__ import annotations
 
 import contextlib
+import difflib
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rosellm.roserlhf.errors import DeviceError, DtypeError, MaskError, NonFiniteError, RangeError, RoseError, ShapeError
+from rosellm.roserlhf.errors import (
+    ArgumentError,
+    DeviceError,
+    DtypeError,
+    MaskError,
+    NonFiniteError,
+    RangeError,
+    RoseError,
+    ShapeError,
+)
 
 _deferred: dict[tuple[str, type[RoseError], str], Any] = {}
 _value_checks = True
@@ -175,6 +185,24 @@ def number_in(value: Any, argument: str, low: float, high: float, *, open_low: b
     above = value >= high if open_high else value > high
     if value != value or below or above or _LARGEST < abs(value) != math.inf:
         raise fail(RangeError, argument, requirement, f"{value!r:.80}")
+
+
+def count(value: Any, argument: str, *, at_least: int = 0) -> None:
+    """Require a whole number; bool, floats and tensors are refused."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise fail(DtypeError, argument, f"be a whole number of at least {at_least}", f"{value!r:.80} ({type(value).__name__})")
+    if value < at_least:
+        raise fail(RangeError, argument, f"be at least {at_least}", value)
+
+
+def known_keywords(given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a keyword argument that nothing reads, naming the nearest that something does."""
+    allowed = list(known)
+    for name in given:
+        if name not in allowed:
+            near = difflib.get_close_matches(name, allowed, 1)
+            fix = f"did you mean {near[0]}?" if near else None
+            raise fail(ArgumentError, name, f"be one of the keyword arguments {', '.join(allowed)}", "an unknown name", fix=fix)
 
 
 def flag(value: Any, argument: str) -> None:

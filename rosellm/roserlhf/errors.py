@@ -10,6 +10,7 @@ single-string constructor (that is what makes every class picklable).
 from __future__ import annotations
 
 __all__ = [
+    "ArgumentError",
     "AuditError",
     "CheckpointError",
     "ConfigError",
@@ -38,6 +39,10 @@ class ShapeError(RoseError, ValueError):
 
 class DtypeError(RoseError, TypeError):
     """A tensor or argument has the wrong type."""
+
+
+class ArgumentError(RoseError, TypeError):
+    """A keyword argument that nothing reads, or one that is missing."""
 
 
 class DeviceError(RoseError, ValueError):

@@ -31,6 +31,7 @@ from rosellm.roserlhf.objective.denominator import rollout_denominators as rollo
 from rosellm.roserlhf.objective.denominator import step_denominator as step_denominator
 from rosellm.roserlhf.objective.gspo import gspo_policy_loss as gspo_policy_loss
 from rosellm.roserlhf.objective.gspo import gspo_token_policy_loss as gspo_token_policy_loss
+from rosellm.roserlhf.objective.layout import Layout as Layout
 from rosellm.roserlhf.objective.logprobs import gather_token_logprobs as gather_token_logprobs
 from rosellm.roserlhf.objective.outputs import GspoPolicyLossOutput as GspoPolicyLossOutput
 from rosellm.roserlhf.objective.outputs import PolicyLossOutput as PolicyLossOutput
@@ -46,6 +47,7 @@ from rosellm.roserlhf.objective.sapo import sapo_policy_loss as sapo_policy_loss
 __all__ = [
     "Aggregation",
     "GspoPolicyLossOutput",
+    "Layout",
     "Partial",
     "PolicyLossOutput",
     "ReinforcePolicyLossOutput",

@@ -95,6 +95,42 @@ def group_standardized_advantages(rewards: Tensor, *, dim: int = -1, eps: float 
     return torch.where(high > low, centred / (deviation + eps / spread), 0.0)
 
 
+@torch.no_grad()
+def group_centered_advantages(rewards: Tensor, *, dim: int = -1) -> Tensor:
+    r"""Subtract from every reward the mean of its group, and divide by nothing (Dr. GRPO).
+
+    .. math:: A_i = R_i - \bar R
+
+    Without the deviation, easy and hard tasks keep their own weight. The baseline contains the sample it judges, so the expected
+    policy gradient is (G-1)/G of the true one: a constant factor, but another one in groups of another size;
+    `leave_one_out_advantages` is without it. The paper also drops the division by the length of the response, which is a matter
+    of the loss (`aggregation="horizon"`). A uniform group is exactly 0, and a group of one is uniform.
+
+    Source: Liu et al. 2025, "Understanding R1-Zero-Like Training: A Critical Perspective", https://arxiv.org/abs/2503.20783
+
+    Args:
+        rewards: any shape with the group along `dim`, floating point.
+        dim: the group dimension.
+
+    Returns:
+        Same shape, detached; float32, or float64 for float64 `rewards`.
+
+    Raises:
+        DtypeError: `rewards` is not floating point, or `dim` no integer.
+        GroupError: the group is empty.
+        NonFiniteError: NaN or infinity in `rewards`.
+        RangeError: `dim` does not exist.
+
+    Example:
+        >>> group_centered_advantages(torch.tensor([1.0, 0.0, 0.0, 0.0]))  # mean 1/4
+        tensor([ 0.7500, -0.2500, -0.2500, -0.2500])
+    """
+    _check_group(rewards, dim, at_least=1)
+    rewards = at_least_float32(rewards)
+    above_lowest = rewards - rewards.amin(dim, keepdim=True)
+    return above_lowest - above_lowest.mean(dim, keepdim=True)
+
+
 def _check_group(rewards: Tensor, dim: int, *, at_least: int) -> int:
     """Check the arguments and return the group size."""
     checks.floating(rewards, "rewards")

@@ -8,14 +8,14 @@
 | `rollout` | `x / length of its rollout` | rollouts with a live token | forked or compacted rollouts |
 | `horizon` | `x / horizon` | sequences, fully masked ones included | Dr. GRPO's code |
 
-A row is one sequence unless `sequence_ids` says otherwise. The divisor is counted in the call, or given as `denominator`: the same
+A row is one sequence unless the `Layout` says otherwise. The divisor is counted in the call, or given as `denominator`: the same
 count over the whole optimizer step (`denominator.step_denominator`), so that gradients of micro-batches simply add up.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Unpack, get_args
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from torch import Tensor
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import RangeError, ShapeError
 from rosellm.roserlhf.masked import Partial, at_least_float32, masked_sum, select
+from rosellm.roserlhf.objective.layout import Layout, Sequences, read_sequences
 from rosellm.roserlhf.objective.segments import ids_per_token, present, segments
 
 Aggregation = Literal["token", "sequence_mean", "sequence_sum", "rollout", "horizon"]
@@ -36,8 +37,7 @@ class Weighing:
     aggregation: Aggregation
     denominator: float | Tensor | None
     """For the whole optimizer step, or None: count in this call. One number per token only for `rollout`."""
-    sequence_ids: Tensor | None
-    """Per token; None: every row is one sequence."""
+    sequences: Sequences
     rollout_ids: Tensor | None
     """Per token."""
     horizon: float | None
@@ -59,9 +59,7 @@ def aggregate(
     *,
     aggregation: Aggregation,
     denominator: float | Tensor | None = None,
-    sequence_ids: Tensor | None = None,
-    rollout_ids: Tensor | None = None,
-    horizon: float | None = None,
+    **layout: Unpack[Layout],
 ) -> Tensor:
     r"""Weigh token values into one number, as every policy loss here does.
 
@@ -83,16 +81,14 @@ def aggregate(
         denominator: what to divide by, for the whole optimizer step: a positive number or 0-d tensor in the unit of `aggregation`,
             from `step_denominator`. `rollout` also takes one number per token, from `rollout_denominators`, which allows one
             rollout to be spread over micro-batches and ranks. Default: the count of this call.
-        sequence_ids: integers shaped like `values`: tokens with the same id are one sequence (several sequences packed in one row);
-            masked tokens may have a negative id, for padding. Default: every row is one sequence.
-        rollout_ids: integers shaped like `values` or like its rows; needed by `rollout`.
-        horizon: a positive number, needed by `horizon` and refused elsewhere: the generation budget in tokens.
+        layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.
 
     Returns:
         0-d tensor, float32 at least, differentiable with respect to the selected `values`.
 
     Raises:
         MaskError: the mask is not 0/1, or empty without a denominator (`empty mask`).
+        ArgumentError: an unknown keyword argument; the message names the nearest.
         RangeError: unknown aggregation, `horizon` or `denominator` not positive, a live token has a negative id.
         NonFiniteError: NaN or infinity at a selected position.
         ShapeError, DtypeError: the arguments do not fit together.
@@ -106,7 +102,7 @@ def aggregate(
     checks.at_least_rank(values, 1, "values")
     mask = checks.mask(action_mask, "action_mask")
     checks.same_shape(action_mask, "action_mask", values, "values")
-    how = weighing(mask, aggregation, denominator, sequence_ids, rollout_ids, horizon)
+    how = weighing(mask, aggregation, denominator, layout)
     checks.finite(values, "values", where=mask)
     return reduce(at_least_float32(values), mask, how).mean
 
@@ -114,15 +110,9 @@ def aggregate(
 _EMPTY_FIX = "pass denominator= (of the whole optimizer step) if an empty micro-batch is expected"
 
 
-def weighing(
-    mask: Tensor,
-    aggregation: Aggregation,
-    denominator: float | Tensor | None,
-    sequence_ids: Tensor | None,
-    rollout_ids: Tensor | None,
-    horizon: float | None,
-) -> Weighing:
+def weighing(mask: Tensor, aggregation: Aggregation, denominator: float | Tensor | None, layout: Layout) -> Weighing:
     """Check a set of aggregation arguments against the boolean token mask and keep them together; see `aggregate`."""
+    sequences, rollout_ids, horizon = read_sequences(mask, layout), layout.get("rollout_ids"), layout.get("horizon")
     checks.one_of(aggregation, "aggregation", get_args(Aggregation))
     if aggregation == "horizon":
         if horizon is None:
@@ -134,7 +124,6 @@ def weighing(
         fix = 'use "sequence_mean" if every sequence is its own rollout'
         raise checks.fail(RangeError, "rollout_ids", 'be given for aggregation="rollout"', None, fix=fix)
     _check_denominator(denominator, mask, aggregation)
-    sequences = None if sequence_ids is None else ids_per_token(sequence_ids, mask, "sequence_ids")
     rollouts = None if rollout_ids is None else ids_per_token(rollout_ids, mask, "rollout_ids", rows=True)
     return Weighing(aggregation, denominator, sequences, rollouts, horizon)
 
@@ -177,17 +166,17 @@ def _total_and_units(values: Tensor, mask: Tensor, how: Weighing) -> tuple[Tenso
     if how.aggregation == "token":
         return masked_sum(values, mask), mask.sum()
     if how.aggregation == "sequence_sum":
-        return masked_sum(values, mask), count_sequences(mask, how.sequence_ids)
+        return masked_sum(values, mask), count_sequences(mask, how.sequences)
     if how.horizon is not None:
-        return masked_sum(values, mask) / how.horizon, count_sequences(mask, how.sequence_ids, masked_too=True)
-    units = segments(mask, how.rollout_ids if how.aggregation == "rollout" else how.sequence_ids)
+        return masked_sum(values, mask) / how.horizon, count_sequences(mask, how.sequences, masked_too=True)
+    units = segments(mask, how.rollout_ids) if how.aggregation == "rollout" else how.sequences.of(mask)
     return units.mean(values).sum(), (units.lengths() > 0).sum()
 
 
-def count_sequences(mask: Tensor, sequence_ids: Tensor | None, *, masked_too: bool = False) -> Tensor:
+def count_sequences(mask: Tensor, sequences: Sequences, *, masked_too: bool = False) -> Tensor:
     """Count the sequences with a selected token, or all that are there (`masked_too`), as a 0-d int64 tensor."""
     if not masked_too:
-        return (segments(mask, sequence_ids).lengths() > 0).sum()
-    if sequence_ids is not None:
-        return present(sequence_ids)
+        return (sequences.of(mask).lengths() > 0).sum()
+    if sequences.ids is not None:
+        return present(sequences.ids, sequences.count)
     return torch.full((), mask.shape[:-1].numel(), dtype=torch.int64, device=mask.device)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 
 from rosellm.roserlhf.masked import fraction, partial
 from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.aggregation import Aggregation, weighing
+from rosellm.roserlhf.objective.layout import Layout
 from rosellm.roserlhf.objective.outputs import PolicyLossOutput, finish
 from rosellm.roserlhf.objective.ratios import bounded, clip_fractions_by_sign, divergence, outside
 
@@ -23,9 +26,7 @@ def clipped_policy_loss(
     max_log_ratio: float = 20.0,
     aggregation: Aggregation = "token",
     denominator: float | Tensor | None = None,
-    sequence_ids: Tensor | None = None,
-    rollout_ids: Tensor | None = None,
-    horizon: float | None = None,
+    **layout: Unpack[Layout],
 ) -> PolicyLossOutput:
     r"""Maximise the clipped surrogate of PPO.
 
@@ -48,16 +49,14 @@ def clipped_policy_loss(
     Args:
         current_logprobs: `[..., T]`, floating point: log-probabilities under the policy that is trained.
         old_logprobs: same shape: recorded behaviour log-probabilities (or proximal ones); detached.
-        advantages: same shape, or one per row, `[...]` or `[..., 1]`, where a row is one sequence; detached.
+        advantages: one per token, per row (`[...]` or `[..., 1]`, where rows are sequences) or per packed sequence; detached.
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1: the loss mask. Masked values may be anything.
         clip_low: offset below 1, in [0, 1).
         clip_high: offset above 1, at least 0.
         max_log_ratio: bound on the absolute log-ratio, above 0; infinity switches it off.
-        aggregation: how tokens are weighed; this and the following arguments are explained at `aggregate`.
+        aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
-        sequence_ids: same shape as `current_logprobs`: several sequences packed in one row.
-        rollout_ids: per token or per row, for `aggregation="rollout"`.
-        horizon: for `aggregation="horizon"`.
+        layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.
 
     Returns:
         `PolicyLossOutput`; partials `clip_fraction_positive` and `clip_fraction_negative` count among tokens of one sign of the
@@ -78,10 +77,10 @@ def clipped_policy_loss(
     mask = inputs.token_mask(action_mask, current_logprobs)
     bounds = inputs.ratio_bounds(clip_low, clip_low if clip_high is None else clip_high)
     inputs.positive_number(max_log_ratio, "max_log_ratio")
-    how = weighing(mask, aggregation, denominator, sequence_ids, rollout_ids, horizon)
+    how = weighing(mask, aggregation, denominator, layout)
     current = inputs.current(current_logprobs, mask)
     old = inputs.recorded(old_logprobs, "old_logprobs", mask)
-    credit = inputs.token_advantages(advantages, "advantages", mask, packed=sequence_ids is not None)
+    credit = inputs.token_advantages(advantages, "advantages", mask, how.sequences)
 
     ratios = bounded(current - old, max_log_ratio)
     ratio = ratios.value

@@ -16,7 +16,7 @@ local loss by the factor that undoes what the framework divides by:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 import torch.distributed as dist
@@ -26,6 +26,7 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import RangeError, ShapeError
 from rosellm.roserlhf.metrics import group_device, require_group
 from rosellm.roserlhf.objective.aggregation import Aggregation, count_sequences
+from rosellm.roserlhf.objective.layout import Sequences, read_sequences
 from rosellm.roserlhf.objective.segments import ids_per_token
 
 
@@ -35,6 +36,8 @@ def step_denominator(
     process_group: dist.ProcessGroup | None = None,
     *,
     sequence_ids: Iterable[Tensor] | None = None,
+    cu_seqlens: Iterable[Tensor] | None = None,
+    position_ids: Iterable[Tensor] | None = None,
     rollout_ids: Iterable[Tensor] | None = None,
 ) -> Tensor:
     r"""Count what one optimizer step divides by, over all its micro-batches and ranks.
@@ -50,8 +53,8 @@ def step_denominator(
         masks: the loss mask of every micro-batch of the step on this rank, `[..., T]` each, boolean or exactly 0/1.
         mode: the aggregation that the losses of this step use.
         process_group: add over the ranks of this group (`torch.distributed.group.WORLD` for all). Default: this process alone.
-        sequence_ids: one tensor per mask, as given to the losses. A sequence lies in one micro-batch, so ids may start anew in
-            each.
+        sequence_ids, cu_seqlens, position_ids: one tensor per mask, as given to the losses (see `Layout`). A sequence lies in one
+            micro-batch, so ids may start anew in each.
         rollout_ids: one tensor per mask, as given to the losses; needed by `rollout`. Ids name rollouts of the whole step: equal
             ids on different ranks are one rollout.
 
@@ -71,15 +74,16 @@ def step_denominator(
     if process_group is not None:
         require_group(process_group)
     chosen = _masks(masks)
+    rollouts = None if rollout_ids is None else _ids(rollout_ids, chosen)
+    sequences = _sequences(chosen, sequence_ids, cu_seqlens, position_ids)
     if mode == "rollout":
-        if rollout_ids is None:
+        if rollouts is None:
             raise checks.fail(RangeError, "rollout_ids", 'be given for mode="rollout"', None)
-        return _count_whole_rollouts(chosen, _ids(rollout_ids, chosen, "rollout_ids", rows=True), process_group)
+        return _count_whole_rollouts(chosen, rollouts, process_group)
     if mode == "token":
         counts = [mask.sum() for mask in chosen]
     else:
-        sequences = [None] * len(chosen) if sequence_ids is None else _ids(sequence_ids, chosen, "sequence_ids", rows=False)
-        counts = [count_sequences(mask, ids, masked_too=mode == "horizon") for mask, ids in zip(chosen, sequences, strict=True)]
+        counts = [count_sequences(mask, one, masked_too=mode == "horizon") for mask, one in zip(chosen, sequences, strict=True)]
     total = torch.zeros((), dtype=torch.int64, device=_device(chosen, process_group))
     return _over_ranks(torch.stack([total, *counts]).sum(), process_group)
 
@@ -118,7 +122,7 @@ def rollout_denominators(
     if process_group is not None:
         require_group(process_group)
     chosen = _masks(masks)
-    labels = _ids(rollout_ids, chosen, "rollout_ids", rows=True)
+    labels = _ids(rollout_ids, chosen)
     table, lengths = _census(
         [_labels_and_lengths(mask, ids) for mask, ids in zip(chosen, labels, strict=True)], chosen, process_group
     )
@@ -137,11 +141,33 @@ def _masks(masks: Iterable[Tensor]) -> list[Tensor]:
     return chosen
 
 
-def _ids(ids: Iterable[Tensor], masks: list[Tensor], argument: str, *, rows: bool) -> list[Tensor]:
-    given = checks.items(ids, argument)
+def _ids(ids: Iterable[Tensor], masks: list[Tensor]) -> list[Tensor]:
+    given = _one_per_mask(ids, masks, "rollout_ids")
+    return [
+        ids_per_token(one, mask, f"rollout_ids[{i}]", rows=True) for i, (one, mask) in enumerate(zip(given, masks, strict=True))
+    ]
+
+
+def _sequences(
+    masks: list[Tensor],
+    sequence_ids: Iterable[Tensor] | None,
+    cu_seqlens: Iterable[Tensor] | None,
+    position_ids: Iterable[Tensor] | None,
+) -> list[Sequences]:
+    ids = _one_per_mask(sequence_ids, masks, "sequence_ids")
+    boundaries = _one_per_mask(cu_seqlens, masks, "cu_seqlens")
+    positions = _one_per_mask(position_ids, masks, "position_ids")
+    return [
+        read_sequences(mask, {"sequence_ids": ids[i], "cu_seqlens": boundaries[i], "position_ids": positions[i]}, f"[{i}]")
+        for i, mask in enumerate(masks)
+    ]
+
+
+def _one_per_mask(values: Iterable[Tensor] | None, masks: list[Tensor], argument: str) -> list[Any]:
+    given = [None] * len(masks) if values is None else checks.items(values, argument)
     if len(given) != len(masks):
         raise checks.fail(ShapeError, argument, f"have one tensor per mask ({len(masks)})", len(given))
-    return [ids_per_token(one, mask, f"{argument}[{i}]", rows=rows) for i, (one, mask) in enumerate(zip(given, masks, strict=True))]
+    return given
 
 
 def _count_whole_rollouts(masks: list[Tensor], ids: list[Tensor], group: dist.ProcessGroup | None) -> Tensor:

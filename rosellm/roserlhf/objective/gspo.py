@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 
@@ -10,9 +12,9 @@ from rosellm.roserlhf.errors import ShapeError
 from rosellm.roserlhf.masked import Partial, at_least_float32, fraction, partial, select
 from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.aggregation import Aggregation, weighing
+from rosellm.roserlhf.objective.layout import Layout, Sequences
 from rosellm.roserlhf.objective.outputs import Core, GspoPolicyLossOutput, finish
 from rosellm.roserlhf.objective.ratios import Ratios, bounded, clip_fractions_by_sign, divergence, outside
-from rosellm.roserlhf.objective.segments import Segments, indexed_segments, segments
 
 
 def gspo_policy_loss(
@@ -26,9 +28,7 @@ def gspo_policy_loss(
     max_log_ratio: float = 20.0,
     aggregation: Aggregation = "sequence_mean",
     denominator: float | Tensor | None = None,
-    sequence_ids: Tensor | None = None,
-    rollout_ids: Tensor | None = None,
-    horizon: float | None = None,
+    **layout: Unpack[Layout],
 ) -> GspoPolicyLossOutput:
     r"""Maximise the sequence-level clipped surrogate of GSPO.
 
@@ -41,24 +41,22 @@ def gspo_policy_loss(
     token has no ratio and is left out. One-token sequences give PPO. A ratio exactly on a bound keeps its gradient.
 
     Default: `aggregation="sequence_mean"`, every response with equal weight, as printed. Under another aggregation each token
-        carries
-    its sequence's surrogate, so `token` weighs sequences by their length.
+    carries its sequence's surrogate, so `token` weighs sequences by their length.
 
     Source: Zheng et al. 2025 (GSPO), Eq. 5 and 7, gradient Eq. 10, https://arxiv.org/abs/2507.18071
 
     Args:
         current_logprobs: `[..., T]`, floating point.
         rollout_logprobs: same shape: recorded behaviour log-probabilities; detached.
-        sequence_advantages: one per row, `[...]`; with `sequence_ids` one per sequence, `[S]`, which the ids then index. Detached.
+        sequence_advantages: one per row, `[...]` or `[..., 1]`; with packed sequences one per sequence, `[S]`, which `sequence_ids`
+            then index. Detached.
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1. Masked values may be anything.
         clip_low: offset below 1, in [0, 1); the paper uses 3e-4, far below a token clip.
         clip_high: offset above 1, at least 0; the paper uses 4e-4.
         max_log_ratio: bound on the absolute log-ratio of a sequence, above 0; infinity switches it off.
-        aggregation: how tokens are weighed; this and the following arguments are explained at `aggregate`.
+        aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
-        sequence_ids: same shape as `current_logprobs`, indices in `[0, S)`: several sequences packed in one row.
-        rollout_ids: per token or per row, for `aggregation="rollout"`.
-        horizon: for `aggregation="horizon"`.
+        layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.
 
     Returns:
         `GspoPolicyLossOutput` with `sequence_ratios` shaped like `sequence_advantages`.
@@ -76,11 +74,10 @@ def gspo_policy_loss(
     mask = inputs.token_mask(action_mask, current_logprobs)
     bounds = inputs.ratio_bounds(clip_low, clip_high)
     inputs.positive_number(max_log_ratio, "max_log_ratio")
-    how = weighing(mask, aggregation, denominator, sequence_ids, rollout_ids, horizon)
-    units = _sequences(sequence_advantages, mask, sequence_ids)
+    how = weighing(mask, aggregation, denominator, _indexed(layout, sequence_advantages))
+    units = how.sequences.of(mask)
     live = units.lengths() > 0
-    checks.finite(sequence_advantages, "sequence_advantages", where=live)
-    credit = select(at_least_float32(sequence_advantages.detach()), live)
+    credit = _credit(sequence_advantages, live, how.sequences)
     current = inputs.current(current_logprobs, mask)
     rollout = inputs.recorded(rollout_logprobs, "rollout_logprobs", mask)
 
@@ -104,9 +101,7 @@ def gspo_token_policy_loss(
     max_log_ratio: float = 20.0,
     aggregation: Aggregation = "sequence_mean",
     denominator: float | Tensor | None = None,
-    sequence_ids: Tensor | None = None,
-    rollout_ids: Tensor | None = None,
-    horizon: float | None = None,
+    **layout: Unpack[Layout],
 ) -> GspoPolicyLossOutput:
     r"""Maximise the token form of GSPO, whose advantages may differ inside a sequence.
 
@@ -124,16 +119,14 @@ def gspo_token_policy_loss(
     Args:
         current_logprobs: `[..., T]`, floating point.
         rollout_logprobs: same shape: recorded behaviour log-probabilities; detached.
-        token_advantages: same shape, or one per row, `[...]` or `[..., 1]`, where a row is one sequence; detached.
+        token_advantages: one per token, per row (`[...]` or `[..., 1]`, where rows are sequences) or per packed sequence; detached.
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1. Masked values may be anything.
         clip_low: offset below 1, in [0, 1).
         clip_high: offset above 1, at least 0.
         max_log_ratio: bound on the absolute log-ratio of a sequence, above 0; infinity switches it off.
-        aggregation: how tokens are weighed; this and the following arguments are explained at `aggregate`.
+        aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
-        sequence_ids: same shape as `current_logprobs`: several sequences packed in one row; any labels.
-        rollout_ids: per token or per row, for `aggregation="rollout"`.
-        horizon: for `aggregation="horizon"`.
+        layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.
 
     Returns:
         `GspoPolicyLossOutput` with `sequence_ratios` one per row; with `sequence_ids` one slot per token, the sequences in the
@@ -155,12 +148,12 @@ def gspo_token_policy_loss(
     mask = inputs.token_mask(action_mask, current_logprobs)
     bounds = inputs.ratio_bounds(clip_low, clip_high)
     inputs.positive_number(max_log_ratio, "max_log_ratio")
-    how = weighing(mask, aggregation, denominator, sequence_ids, rollout_ids, horizon)
-    units = segments(mask, how.sequence_ids)
+    how = weighing(mask, aggregation, denominator, layout)
+    units = how.sequences.of(mask)
     live = units.lengths() > 0
     current = inputs.current(current_logprobs, mask)
     rollout = inputs.recorded(rollout_logprobs, "rollout_logprobs", mask)
-    credit = inputs.token_advantages(token_advantages, "token_advantages", mask, packed=sequence_ids is not None)
+    credit = inputs.token_advantages(token_advantages, "token_advantages", mask, how.sequences)
 
     log_ratio = units.mean((current - rollout).detach())
     carrier = current - current.detach()
@@ -173,18 +166,27 @@ def gspo_token_policy_loss(
     return _output(core, ratios, live)
 
 
-def _sequences(sequence_advantages: Tensor, mask: Tensor, sequence_ids: Tensor | None) -> Segments:
-    """The sequences that the advantages are for: rows, or the indices given as ids."""
+def _indexed(layout: Layout, sequence_advantages: Tensor) -> Layout:
+    """Let ids that come without a number of sequences index the advantages."""
     checks.floating(sequence_advantages, "sequence_advantages")
-    checks.same_device(sequence_advantages, "sequence_advantages", mask, "action_mask")
-    shape, rows = tuple(sequence_advantages.shape), tuple(mask.shape[:-1])
-    if sequence_ids is None:
-        if shape != rows:
-            raise checks.fail(ShapeError, "sequence_advantages", f"have one number per row {rows}", shape)
-        return segments(mask, None)
-    if len(shape) != 1:
-        raise checks.fail(ShapeError, "sequence_advantages", "have shape [S], one number per sequence id", shape)
-    return indexed_segments(mask, sequence_ids, shape[0], "sequence_ids")
+    named = layout.get("sequence_ids") is not None or layout.get("position_ids") is not None
+    if not named or layout.get("num_sequences") is not None or sequence_advantages.ndim != 1:
+        return layout
+    return {**layout, "num_sequences": len(sequence_advantages)}
+
+
+def _credit(sequence_advantages: Tensor, live: Tensor, sequences: Sequences) -> Tensor:
+    """Check one advantage per sequence, shaped like `live`, or `[..., 1]` for rows; detach them."""
+    checks.same_device(sequence_advantages, "sequence_advantages", live, "action_mask")
+    shape, per_sequence = tuple(sequence_advantages.shape), tuple(live.shape)
+    if shape != per_sequence and (sequences.ids is not None or shape != (*per_sequence, 1)):
+        packed = "have shape [S], one number per sequence" + (f" ({sequences.count})" if sequences.count is not None else "")
+        requirement = packed if sequences.ids is not None else f"have one number per row {per_sequence}"
+        fix = "gspo_token_policy_loss takes one per token"
+        raise checks.fail(ShapeError, "sequence_advantages", requirement, shape, fix=fix)
+    credit = sequence_advantages.detach().view(per_sequence)
+    checks.finite(credit, "sequence_advantages", where=live)
+    return select(at_least_float32(credit), live)
 
 
 def _statistics(ratios: Ratios, bounds: tuple[float, float], live: Tensor) -> dict[str, Partial]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import ShapeError
 from rosellm.roserlhf.masked import at_least_float32, select
+from rosellm.roserlhf.objective.layout import Sequences
 
 
 def token_mask(action_mask: Tensor, current_logprobs: Tensor) -> Tensor:
@@ -42,18 +43,33 @@ def recorded(logprobs: Tensor, argument: str, mask: Tensor) -> Tensor:
     return select(at_least_float32(logprobs.detach()), mask)
 
 
-def token_advantages(advantages: Tensor, argument: str, mask: Tensor, *, packed: bool) -> Tensor:
-    """Check advantages given per token, or per row `[...]` or `[..., 1]` where a row is one sequence, and detach them."""
+def token_advantages(advantages: Tensor, argument: str, mask: Tensor, sequences: Sequences) -> Tensor:
+    """Check advantages given per token, per row (`[...]` or `[..., 1]`, where rows are sequences) or per sequence; detach them.
+
+    One per packed sequence, `[S]`, is understood where S is known: with `cu_seqlens`, or with `num_sequences`.
+    """
     checks.floating(advantages, argument)
     checks.same_device(advantages, argument, mask, "action_mask")
-    tokens, rows = tuple(mask.shape), tuple(mask.shape[:-1])
-    shape = tuple(advantages.shape)
-    if shape != tokens and (packed or shape not in (rows, (*rows, 1))):
-        requirement = f"have the shape of the tokens {tokens}" + ("" if packed else f", or of the rows {rows} or {(*rows, 1)}")
-        raise checks.fail(ShapeError, argument, requirement, shape)
-    per_token = (advantages.detach().unsqueeze(-1) if shape == rows else advantages.detach()).expand(tokens)
+    credit, shape, tokens, rows = advantages.detach(), tuple(advantages.shape), tuple(mask.shape), tuple(mask.shape[:-1])
+    if shape == tokens:
+        per_token = credit
+    elif sequences.ids is None and shape in (rows, (*rows, 1)):
+        per_token = (credit.unsqueeze(-1) if shape == rows else credit).expand(tokens)
+    elif sequences.ids is not None and shape == (sequences.count,):
+        per_token = sequences.of(mask).spread(credit)
+    else:
+        raise checks.fail(ShapeError, argument, _allowed(tokens, rows, sequences), shape)
     checks.finite(per_token, argument, where=mask)
     return select(at_least_float32(per_token), mask)
+
+
+def _allowed(tokens: tuple[int, ...], rows: tuple[int, ...], sequences: Sequences) -> str:
+    requirement = f"have the shape of the tokens {tokens}"
+    if sequences.ids is None:
+        return f"{requirement}, or of the rows {rows} or {(*rows, 1)}"
+    if sequences.count is None:
+        return f"{requirement} (one per sequence needs num_sequences or cu_seqlens)"
+    return f"{requirement}, or of the sequences {(sequences.count,)}"
 
 
 def ratio_bounds(clip_low: float, clip_high: float) -> tuple[float, float]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from torch import Tensor
 
 from rosellm.roserlhf.masked import Partial, fraction, partial
 from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.aggregation import Aggregation, weighing
+from rosellm.roserlhf.objective.layout import Layout
 from rosellm.roserlhf.objective.outputs import ReinforcePolicyLossOutput, finish
 from rosellm.roserlhf.objective.ratios import bounded, divergence
 
@@ -20,9 +23,7 @@ def reinforce_policy_loss(
     max_log_ratio: float = 20.0,
     aggregation: Aggregation = "token",
     denominator: float | Tensor | None = None,
-    sequence_ids: Tensor | None = None,
-    rollout_ids: Tensor | None = None,
-    horizon: float | None = None,
+    **layout: Unpack[Layout],
 ) -> ReinforcePolicyLossOutput:
     r"""Maximise the advantage-weighted log-probability of what was sampled.
 
@@ -38,15 +39,13 @@ def reinforce_policy_loss(
 
     Args:
         current_logprobs: `[..., T]`, floating point.
-        advantages: same shape, or one per row, `[...]` or `[..., 1]`, where a row is one sequence; detached.
+        advantages: one per token, per row (`[...]` or `[..., 1]`, where rows are sequences) or per packed sequence; detached.
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1. Masked values may be anything.
         old_logprobs: recorded behaviour log-probabilities, only for the diagnostics; without them those are NaN.
         max_log_ratio: bound on the absolute log-ratio of the diagnostics, above 0.
-        aggregation: how tokens are weighed; this and the following arguments are explained at `aggregate`.
+        aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
-        sequence_ids: same shape as `current_logprobs`: several sequences packed in one row.
-        rollout_ids: per token or per row, for `aggregation="rollout"`.
-        horizon: for `aggregation="horizon"`.
+        layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.
 
     Returns:
         `ReinforcePolicyLossOutput`.
@@ -62,9 +61,9 @@ def reinforce_policy_loss(
     """
     mask = inputs.token_mask(action_mask, current_logprobs)
     inputs.positive_number(max_log_ratio, "max_log_ratio")
-    how = weighing(mask, aggregation, denominator, sequence_ids, rollout_ids, horizon)
+    how = weighing(mask, aggregation, denominator, layout)
     current = inputs.current(current_logprobs, mask)
-    credit = inputs.token_advantages(advantages, "advantages", mask, packed=sequence_ids is not None)
+    credit = inputs.token_advantages(advantages, "advantages", mask, how.sequences)
     core = finish(credit * current, mask, how, _statistics(current, old_logprobs, mask, max_log_ratio))
     return ReinforcePolicyLossOutput(
         loss=core.loss,

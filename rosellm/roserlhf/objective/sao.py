@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from torch import Tensor
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.masked import fraction, partial, select
 from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.aggregation import Aggregation, weighing
+from rosellm.roserlhf.objective.layout import Layout
 from rosellm.roserlhf.objective.outputs import SaoPolicyLossOutput, finish
 from rosellm.roserlhf.objective.ratios import bounded, divergence
 
@@ -56,9 +59,7 @@ def sao_policy_loss(
     max_log_ratio: float = 20.0,
     aggregation: Aggregation = "token",
     denominator: float | Tensor | None = None,
-    sequence_ids: Tensor | None = None,
-    rollout_ids: Tensor | None = None,
-    horizon: float | None = None,
+    **layout: Unpack[Layout],
 ) -> SaoPolicyLossOutput:
     r"""Maximise the importance-weighted log-probability of the tokens inside the trusted interval.
 
@@ -80,17 +81,15 @@ def sao_policy_loss(
     Args:
         current_logprobs: `[..., T]`, floating point.
         rollout_logprobs: same shape: log-probabilities recorded by the engine that sampled; detached.
-        advantages: same shape, or one per row, `[...]` or `[..., 1]`, where a row is one sequence; detached.
+        advantages: one per token, per row (`[...]` or `[..., 1]`, where rows are sequences) or per packed sequence; detached.
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1. Masked values may be anything.
         clip_low: offset below 1, in [0, 1).
         clip_high: offset above 1, at least 0.
         detach_ratio: whether the weight is a constant.
         max_log_ratio: bound on the absolute log-ratio, above 0; infinity switches it off.
-        aggregation: how tokens are weighed; this and the following arguments are explained at `aggregate`.
+        aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
-        sequence_ids: same shape as `current_logprobs`: several sequences packed in one row.
-        rollout_ids: per token or per row, for `aggregation="rollout"`.
-        horizon: for `aggregation="horizon"`.
+        layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.
 
     Returns:
         `SaoPolicyLossOutput`.
@@ -111,10 +110,10 @@ def sao_policy_loss(
     ratio_min, ratio_max = inputs.ratio_bounds(clip_low, clip_high)
     inputs.positive_number(max_log_ratio, "max_log_ratio")
     checks.flag(detach_ratio, "detach_ratio")
-    how = weighing(mask, aggregation, denominator, sequence_ids, rollout_ids, horizon)
+    how = weighing(mask, aggregation, denominator, layout)
     current = inputs.current(current_logprobs, mask)
     rollout = inputs.recorded(rollout_logprobs, "rollout_logprobs", mask)
-    credit = inputs.token_advantages(advantages, "advantages", mask, packed=sequence_ids is not None)
+    credit = inputs.token_advantages(advantages, "advantages", mask, how.sequences)
 
     ratios = bounded(current - rollout, max_log_ratio)
     ratio = ratios.value

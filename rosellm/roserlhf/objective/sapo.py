@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 
 from rosellm.roserlhf.masked import fraction, partial
 from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.aggregation import Aggregation, weighing
+from rosellm.roserlhf.objective.layout import Layout
 from rosellm.roserlhf.objective.outputs import SapoPolicyLossOutput, finish
 from rosellm.roserlhf.objective.ratios import bounded, divergence
 
@@ -23,9 +26,7 @@ def sapo_policy_loss(
     max_log_ratio: float = 20.0,
     aggregation: Aggregation = "sequence_mean",
     denominator: float | Tensor | None = None,
-    sequence_ids: Tensor | None = None,
-    rollout_ids: Tensor | None = None,
-    horizon: float | None = None,
+    **layout: Unpack[Layout],
 ) -> SapoPolicyLossOutput:
     r"""Maximise the softly gated surrogate of SAPO.
 
@@ -48,16 +49,14 @@ def sapo_policy_loss(
     Args:
         current_logprobs: `[..., T]`, floating point.
         rollout_logprobs: same shape: recorded behaviour log-probabilities; detached.
-        token_advantages: same shape, or one per row, `[...]` or `[..., 1]`, where a row is one sequence; detached.
+        token_advantages: one per token, per row (`[...]` or `[..., 1]`, where rows are sequences) or per packed sequence; detached.
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1. Masked values may be anything.
         tau_positive: temperature of the gate where the advantage is positive, above 0.
         tau_negative: temperature elsewhere, above 0; the paper makes it the larger one.
         max_log_ratio: bound on the absolute log-ratio, above 0; infinity switches it off.
-        aggregation: how tokens are weighed; this and the following arguments are explained at `aggregate`.
+        aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
-        sequence_ids: same shape as `current_logprobs`: several sequences packed in one row.
-        rollout_ids: per token or per row, for `aggregation="rollout"`.
-        horizon: for `aggregation="horizon"`.
+        layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.
 
     Returns:
         `SapoPolicyLossOutput`.
@@ -77,10 +76,10 @@ def sapo_policy_loss(
     inputs.positive_number(max_log_ratio, "max_log_ratio")
     inputs.temperature(tau_positive, "tau_positive")
     inputs.temperature(tau_negative, "tau_negative")
-    how = weighing(mask, aggregation, denominator, sequence_ids, rollout_ids, horizon)
+    how = weighing(mask, aggregation, denominator, layout)
     current = inputs.current(current_logprobs, mask)
     rollout = inputs.recorded(rollout_logprobs, "rollout_logprobs", mask)
-    credit = inputs.token_advantages(token_advantages, "token_advantages", mask, packed=sequence_ids is not None)
+    credit = inputs.token_advantages(token_advantages, "token_advantages", mask, how.sequences)
 
     ratios = bounded(current - rollout, max_log_ratio)
     ratio = ratios.value

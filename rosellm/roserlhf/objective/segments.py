@@ -50,17 +50,16 @@ class Segments:
         return per_unit.index_select(0, self.slots.flatten()).view(self.slots.shape)
 
 
-def segments(mask: Tensor, ids: Tensor | None) -> Segments:
-    """Partition tokens by integer labels, or by rows when `ids` is None; equal labels are one unit wherever they stand."""
+def segments(mask: Tensor, ids: Tensor | None, units: int | None = None) -> Segments:
+    """Partition tokens by integer labels, or by rows when `ids` is None; equal labels are one unit wherever they stand.
+
+    With `units` the ids are indices in `[0, units)`, which the caller has checked; those of masked tokens are ignored.
+    """
     if ids is None:
         return Segments(mask, None, mask.shape[:-1].numel())
-    return Segments(mask, dense(ids), ids.numel())
-
-
-def indexed_segments(mask: Tensor, ids: Tensor, units: int, argument: str) -> Segments:
-    """Partition tokens by ids that are indices in `[0, units)`; ids of masked tokens are ignored."""
-    checks.index(ids, argument, units, where=mask)
-    slots = select(ids.long(), mask)
+    if units is None:
+        return Segments(mask, dense(ids), ids.numel())
+    slots = select(ids, mask)
     if mask.device.type != "cpu":
         # An accelerator learns of a bad id only at `checks.raise_deferred`; until then it must not write outside the sums.
         slots = slots.clamp(0, units - 1)
@@ -94,8 +93,7 @@ def dense(ids: Tensor) -> Tensor:
     return torch.empty_like(flat).scatter(0, order, ranks).view(ids.shape)
 
 
-def present(ids: Tensor) -> Tensor:
-    """Count the distinct non-negative ids, masked tokens included, as a 0-d int64 tensor."""
-    slots = dense(ids).flatten()
-    seen = torch.zeros_like(slots).index_add(0, slots, (ids >= 0).flatten().long())
-    return (seen > 0).sum()
+def present(ids: Tensor, units: int | None = None) -> Tensor:
+    """Count the distinct non-negative ids, masked tokens included, as a 0-d int64 tensor; `units` as in `segments`."""
+    there = ids >= 0
+    return (segments(there, ids, units).lengths() > 0).sum()
