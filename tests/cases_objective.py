@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -19,6 +20,8 @@ from rosellm.roserlhf.masked import Partial
 DEVICE = torch.device(os.environ.get("ROSERLHF_TEST_DEVICE", "cpu"))
 LOW, HIGH = 0.2, 0.3
 HORIZON = 8.0
+BETA = 0.2
+CAP = 1.2
 AGGREGATIONS = ("token", "sequence_mean", "sequence_sum", "rollout", "horizon")
 
 
@@ -83,6 +86,8 @@ class Batch(NamedTuple):
     sequence_ids: Tensor | None
     rollout_ids: Tensor
     places: list[list[int]]
+    cu_seqlens: Tensor | None = None
+    position_ids: Tensor | None = None
 
 
 class Objective(NamedTuple):
@@ -111,6 +116,22 @@ def _gspo(sequences: list[Sequence]) -> oracles.Tokens:
     return oracles.gspo(current, old, [s.credit for s in sequences], mask, LOW, HIGH)
 
 
+def _reference(old: list[list[float]]) -> list[list[float]]:
+    return [[0.8 * value - 0.1 for value in row] for row in old]
+
+
+def _grpo(sequences: list[Sequence]) -> oracles.Tokens:
+    current, old, advantages, mask = _columns(sequences)
+    surrogate = oracles.clipped(current, old, advantages, mask, LOW, HIGH)
+    return oracles.less_divergence(surrogate, current, _reference(old), mask, BETA, gradient="k2")
+
+
+def _decoupled(sequences: list[Sequence], truncate: bool) -> oracles.Tokens:
+    current, proximal, advantages, mask = _columns(sequences)
+    behavior = [[1.3 * value for value in row] for row in proximal]
+    return oracles.decoupled(current, proximal, behavior, advantages, mask, LOW, HIGH, CAP, truncate)
+
+
 OBJECTIVES: dict[str, Objective] = {
     "reinforce": Objective(
         lambda b, **how: losses.reinforce_policy_loss(b.current, b.advantages, b.mask, old_logprobs=b.old, **how), _reinforce
@@ -118,6 +139,70 @@ OBJECTIVES: dict[str, Objective] = {
     "clipped": Objective(
         lambda b, **how: losses.clipped_policy_loss(b.current, b.old, b.advantages, b.mask, clip_low=LOW, clip_high=HIGH, **how),
         lambda s: oracles.clipped(*_columns(s), LOW, HIGH),
+    ),
+    "dual_clipped": Objective(
+        lambda b, **how: losses.clipped_policy_loss(
+            b.current, b.old, b.advantages, b.mask, clip_low=LOW, clip_high=HIGH, dual_clip=1.5, **how
+        ),
+        lambda s: oracles.dual_clipped(*_columns(s), LOW, HIGH, 1.5),
+    ),
+    "grpo": Objective(
+        lambda b, **how: losses.clipped_policy_loss(
+            b.current,
+            b.old,
+            b.advantages,
+            b.mask,
+            clip_low=LOW,
+            clip_high=HIGH,
+            reference_logprobs=0.8 * b.old - 0.1,
+            kl_coefficient=BETA,
+            kl_estimator="k3_k2_gradient",
+            **how,
+        ),
+        _grpo,
+    ),
+    "decoupled": Objective(
+        lambda b, **how: losses.decoupled_policy_loss(
+            b.current, b.old, 1.3 * b.old, b.advantages, b.mask, clip_low=LOW, clip_high=HIGH, behavior_cap=CAP, **how
+        ),
+        lambda s: _decoupled(s, truncate=False),
+    ),
+    "decoupled_truncated": Objective(
+        lambda b, **how: losses.decoupled_policy_loss(
+            b.current,
+            b.old,
+            1.3 * b.old,
+            b.advantages,
+            b.mask,
+            clip_low=LOW,
+            clip_high=HIGH,
+            behavior_cap=CAP,
+            cap="truncate",
+            **how,
+        ),
+        lambda s: _decoupled(s, truncate=True),
+    ),
+    "cispo": Objective(
+        lambda b, **how: losses.cispo_policy_loss(b.current, b.old, b.advantages, b.mask, ratio_max=1.3, ratio_min=0.5, **how),
+        lambda s: oracles.cispo(*_columns(s), 0.5, 1.3),
+    ),
+    "total_variation": Objective(
+        lambda b, **how: losses.total_variation_policy_loss(b.current, b.old, b.advantages, b.mask, **how),
+        lambda s: oracles.total_variation(*_columns(s), 0.2, 0.2),
+    ),
+    "total_variation_capped": Objective(
+        lambda b, **how: losses.total_variation_policy_loss(
+            b.current,
+            b.old,
+            b.advantages,
+            b.mask,
+            max_increase=0.02,
+            max_decrease=0.5,
+            ratio_max=1.4,
+            square_coefficient=0.1,
+            **how,
+        ),
+        lambda s: oracles.total_variation(*_columns(s), 0.02, 0.5, 1.4, 0.1),
     ),
     "sapo": Objective(
         lambda b, **how: losses.sapo_policy_loss(b.current, b.old, b.advantages, b.mask, tau_negative=2.0, **how),
@@ -143,7 +228,18 @@ OBJECTIVES: dict[str, Objective] = {
         lambda b, **how: losses.gspo_token_policy_loss(b.current, b.old, b.advantages, b.mask, clip_low=LOW, clip_high=HIGH, **how),
         lambda s: oracles.gspo_token(*_columns(s), LOW, HIGH),
     ),
+    "value": Objective(
+        lambda b, **how: losses.value_loss(b.current, b.advantages, b.mask, **how),
+        lambda s: oracles.value([one.current for one in s], [one.advantages for one in s], [one.mask for one in s]),
+    ),
+    "value_clipped": Objective(
+        lambda b, **how: losses.value_loss(b.current, b.advantages, b.mask, old_values=b.old, clip=0.3, **how),
+        lambda s: oracles.value(
+            [one.current for one in s], [one.advantages for one in s], [one.mask for one in s], [one.old for one in s], 0.3
+        ),
+    ),
 }
+"""Every loss of a policy or critic under one call; the columns of a batch stand for whatever the loss reads in their place."""
 
 
 def a_batch() -> list[Sequence]:
@@ -161,7 +257,12 @@ def a_batch() -> list[Sequence]:
 
 def how_to(aggregation: str, batch: Batch) -> dict[str, Any]:
     """The aggregation arguments that a batch needs."""
-    how: dict[str, Any] = {"aggregation": aggregation, "sequence_ids": batch.sequence_ids}
+    how: dict[str, Any] = {
+        "aggregation": aggregation,
+        "sequence_ids": batch.sequence_ids,
+        "cu_seqlens": batch.cu_seqlens,
+        "position_ids": batch.position_ids,
+    }
     if aggregation == "rollout":
         how["rollout_ids"] = batch.rollout_ids
     if aggregation == "horizon":
@@ -194,6 +295,25 @@ def packed(sequences: list[Sequence], *, rows: int = 1, flat: bool = False, fill
             places[i] = list(range(at, at + len(sequences[i].mask)))
             at += len(sequences[i].mask)
     return _batch(sequences, places, (rows * width,) if flat else (rows, width), filler, packed=True)
+
+
+def by_boundaries(sequences: list[Sequence], filler: float = 0.0) -> Batch:
+    """Sequences end to end in one row and nothing else, told apart by their boundaries."""
+    ends = [0]
+    for sequence in sequences:
+        ends.append(ends[-1] + len(sequence.mask))
+    places = [list(range(start, end)) for start, end in itertools.pairwise(ends)]
+    batch = _batch(sequences, places, (1, ends[-1]), filler, packed=False)
+    return batch._replace(cu_seqlens=tensor(ends).int())
+
+
+def by_positions(sequences: list[Sequence], filler: float = 0.0) -> Batch:
+    """Sequences end to end in one row with padding behind, told apart by positions that start anew."""
+    batch = packed(sequences, filler=filler)
+    positions = torch.ones_like(batch.mask)
+    for own in batch.places:
+        positions.view(-1)[own] = torch.arange(len(own), device=DEVICE)
+    return batch._replace(sequence_ids=None, position_ids=positions)
 
 
 def _batch(sequences: list[Sequence], places: list[list[int]], shape: tuple[int, ...], filler: float, *, packed: bool) -> Batch:

@@ -39,6 +39,79 @@ def clipped(current: Rows, old: Rows, advantages: Rows, mask: Mask, low: float, 
     return out
 
 
+def dual_clipped(current: Rows, old: Rows, advantages: Rows, mask: Mask, low: float, high: float, dual: float) -> Tokens:
+    """The same, but a negative advantage costs no more than dual * A."""
+    out = clipped(current, old, advantages, mask, low, high)
+    for i, t in _live(mask):
+        if advantages[i][t] < 0 and out.values[i][t] < dual * advantages[i][t]:
+            out.values[i][t] = dual * advantages[i][t]
+            out.slopes[i][t][t] = 0.0
+    return out
+
+
+def less_divergence(tokens: Tokens, current: Rows, reference: Rows, mask: Mask, beta: float, *, gradient: str) -> Tokens:
+    """Minus beta (e^-l - 1 + l) with its own gradient 1 - e^-l (`k3`), or with the gradient l (`k2`)."""
+    for i, t in _live(mask):
+        log = current[i][t] - reference[i][t]
+        tokens.values[i][t] -= beta * (math.exp(-log) - 1 + log)
+        tokens.slopes[i][t][t] -= beta * (log if gradient == "k2" else 1 - math.exp(-log))
+    return tokens
+
+
+def cispo(current: Rows, old: Rows, advantages: Rows, mask: Mask, ratio_min: float, ratio_max: float) -> Tokens:
+    """clip(r) A l with the gradient clip(r) A, also of clipped tokens."""
+    out = _empty(mask)
+    for i, t in _live(mask):
+        weight = min(max(math.exp(current[i][t] - old[i][t]), ratio_min), ratio_max)
+        out.values[i][t] = weight * advantages[i][t] * current[i][t]
+        out.slopes[i][t][t] = weight * advantages[i][t]
+    return out
+
+
+def total_variation(
+    current: Rows, old: Rows, advantages: Rows, mask: Mask, up: float, down: float, ratio_max: float = math.inf, square: float = 0.0
+) -> Tokens:
+    """r A unless the probability moved too far with A, less the square of the log-ratio; value and gradient of r stop at a cap."""
+    out = _empty(mask)
+    for i, t in _live(mask):
+        log, advantage = current[i][t] - old[i][t], advantages[i][t]
+        moved = math.exp(current[i][t]) - math.exp(old[i][t])
+        dropped = (advantage > 0 and moved > up) or (advantage < 0 and -moved > down)
+        kept = 0.0 if dropped else min(math.exp(log), ratio_max) * advantage
+        out.values[i][t] = kept - square * log * log
+        out.slopes[i][t][t] = kept - square * 2 * log
+    return out
+
+
+def decoupled(
+    current: Rows, proximal: Rows, behavior: Rows, advantages: Rows, mask: Mask, low: float, high: float, cap: float, truncate: bool
+) -> Tokens:
+    """The clipped surrogate around the proximal policy, times the capped ratio of proximal to behaviour."""
+    out = clipped(current, proximal, advantages, mask, low, high)
+    for i, t in _live(mask):
+        weight = math.exp(proximal[i][t] - behavior[i][t])
+        if weight > cap:
+            weight = cap if truncate else 0.0
+        out.values[i][t] *= weight
+        out.slopes[i][t][t] *= weight
+    return out
+
+
+def value(values: Rows, returns: Rows, mask: Mask, old: Rows | None = None, clip: float = math.inf) -> Tokens:
+    """Minus half the larger of two squared errors; the clipped one has no gradient once the value left the interval."""
+    out = _empty(mask)
+    for i, t in _live(mask):
+        error = values[i][t] - returns[i][t]
+        out.values[i][t], out.slopes[i][t][t] = -error * error / 2, -error
+        if old is not None:
+            moved = values[i][t] - old[i][t]
+            other = old[i][t] + min(max(moved, -clip), clip) - returns[i][t]
+            if other * other > error * error:
+                out.values[i][t] = -other * other / 2
+                out.slopes[i][t][t] = -other if abs(moved) <= clip else 0.0
+    return out
+
+
 def sapo(current: Rows, old: Rows, advantages: Rows, mask: Mask, tau_positive: float, tau_negative: float) -> Tokens:
     """(4 / tau) sigmoid(tau (r - 1)) A with the gradient 4 p (1 - p) r A."""
     out = _empty(mask)

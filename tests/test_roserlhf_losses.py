@@ -337,6 +337,7 @@ def test_a_larger_temperature_attenuates_faster(tau_negative: float, gate: float
     close(out.objective, objective)
     close(gradient(-out.loss, current), [[0.7050111366047835, slope]])
     close(out.mean_gradient_gate, (0.940014848806378 + gate) / 2)
+    close(out.mean_gradient_weight, 1.5 * (0.940014848806378 + gate) / 2)
     close(0.940014848806378, 1 / math.cosh(0.25) ** 2)
 
 
@@ -446,8 +447,16 @@ def test_outputs_are_frozen_and_have_the_named_fields() -> None:
         losses.GspoPolicyLossOutput: {
             "loss", "objective", "sequence_ratio_divergence", "sequence_clip_fraction", "mean_sequence_ratio", "sequence_ratios",
         },
-        losses.SapoPolicyLossOutput: {"loss", "objective", "approximate_kl", "mean_ratio", "mean_gradient_gate"},
+        losses.SapoPolicyLossOutput: {"loss", "objective", "approximate_kl", "mean_ratio", "mean_gradient_gate", "mean_gradient_weight"},
         losses.ReinforcePolicyLossOutput: {"loss", "objective", "approximate_kl", "mean_ratio"},
+        losses.CispoPolicyLossOutput: {"loss", "objective", "approximate_kl", "clip_fraction", "mean_ratio", "mean_weight"},
+        losses.TotalVariationPolicyLossOutput: {
+            "loss", "objective", "approximate_kl", "rejected_fraction", "mean_probability_change", "mean_ratio", "trusted_mask",
+        },
+        losses.DecoupledPolicyLossOutput: {
+            "loss", "objective", "approximate_kl", "clip_fraction", "mean_ratio", "mean_behavior_weight", "behavior_cap_fraction",
+        },
+        losses.ValueLossOutput: {"loss", "objective", "clip_fraction", "explained_variance"},
     }  # fmt: skip
     for output, names in named.items():
         assert {field.name for field in dataclasses.fields(output)} == names | {"token_loss", "partials"}
@@ -458,7 +467,7 @@ def test_outputs_are_frozen_and_have_the_named_fields() -> None:
 
 def test_every_public_name_is_exported_and_documented() -> None:
     for name in losses.__all__:
-        assert getattr(losses, name).__doc__ or name == "Aggregation"  # a Literal cannot carry one
+        assert getattr(losses, name).__doc__ or name in ("Aggregation", "KlEstimator")  # a Literal cannot carry one
     functions = [name for name in losses.__all__ if name[0].islower()]
     for name in functions:
         assert f"`{name}`" in (losses.__doc__ or ""), f"{name} is missing in the index"

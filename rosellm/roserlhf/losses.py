@@ -3,11 +3,22 @@
 | name | maximised, or computed | paper | file |
 |---|---|---|---|
 | `reinforce_policy_loss` | `A ℓ` | Williams 1992 | `objective/reinforce.py` |
-| `clipped_policy_loss` | `min(ρ A, clip(ρ) A)` | PPO 1707.06347 Eq. 7 | `objective/clipped.py` |
+| `clipped_policy_loss` | `min(ρ A, clip(ρ) A) - β k(ℓ - ℓ_ref)` | PPO 1707.06347 Eq. 7, GRPO 2402.03300 | `objective/clipped.py` |
+| `decoupled_policy_loss` | `π_p / π_b min(u A, clip(u) A)`, `u = π / π_p` | AReaL 2505.24298 Eq. 5 | `objective/decoupled.py` |
+| `cispo_policy_loss` | `sg[clip(ρ)] A ℓ` | MiniMax-M1 2506.13585 Eq. 4, 5 | `objective/cispo.py` |
+| `total_variation_policy_loss` | `ρ A` where `π - π_old` is within its bound | DPPO 2602.04879 | `objective/variation.py` |
 | `gspo_policy_loss` | `min(s A, clip(s) A)` per sequence | GSPO 2507.18071 Eq. 5, 7 | `objective/gspo.py` |
 | `gspo_token_policy_loss` | `min(s A, clip(s) A)` per token | GSPO 2507.18071 Eq. 13, 14 | `objective/gspo.py` |
 | `sapo_policy_loss` | `4/τ σ(τ (ρ - 1)) A` | SAPO 2511.20347 Eq. 5, 6 | `objective/sapo.py` |
 | `sao_policy_loss` | `ρ A ℓ` where `1 - low < ρ < 1 + high` | SAO 2607.07508 Eq. 3 | `objective/sao.py` |
+| `sao_reasoning`, `sao_coding` | the same with (0.3, 5.0) and (0.8, 3.0) | SAO 2607.07508 | `objective/sao.py` |
+| `value_loss` | minimised: `max((V - R)², (clip(V) - R)²) / 2` | PPO 1707.06347 Eq. 9 | `objective/value.py` |
+| `merged_explained_variance` | `1 - Var[R - V] / Var[R]` of partials | | `objective/value.py` |
+| `log_linear_proximal` | `ℓ_b + α (ℓ - ℓ_b)` | A-3PO 2512.06547 | `objective/proximal.py` |
+| `kl_loss` | minimised: `k(ℓ - ℓ_ref)` | GRPO 2402.03300 Eq. 4, DeepSeek-V3.2 2512.02556 | `objective/kl.py` |
+| `kl_penalty` | `r - β k(ℓ - ℓ_ref)` | InstructGPT 2203.02155 Eq. 2 | `objective/kl.py` |
+| `kl_estimate` | `l`, `l²/2`, `exp(-l) - 1 + l` with `l = ℓ - ℓ_ref` | Schulman 2020 | `objective/kl.py` |
+| `exact_kl` | `Σ π (log π - log π_ref)` over the vocabulary | Kullback & Leibler 1951 | `objective/kl.py` |
 | `direct_double_sided_mask` | `1 - low < ρ < 1 + high` | SAO 2607.07508 Eq. 3 | `objective/sao.py` |
 | `sequence_log_ratio` | sum or mean of `ℓ - ℓ_old` | GSPO 2507.18071 Eq. 7 | `objective/ratios.py` |
 | `gather_token_logprobs` | `ℓ = z[x] - log Σ exp(z)` | Williams 1992 | `objective/logprobs.py` |
@@ -26,44 +37,80 @@ from rosellm.roserlhf.masked import Partial as Partial
 from rosellm.roserlhf.masked import masked_mean as masked_mean
 from rosellm.roserlhf.objective.aggregation import Aggregation as Aggregation
 from rosellm.roserlhf.objective.aggregation import aggregate as aggregate
+from rosellm.roserlhf.objective.cispo import cispo_policy_loss as cispo_policy_loss
 from rosellm.roserlhf.objective.clipped import clipped_policy_loss as clipped_policy_loss
+from rosellm.roserlhf.objective.decoupled import decoupled_policy_loss as decoupled_policy_loss
 from rosellm.roserlhf.objective.denominator import rollout_denominators as rollout_denominators
 from rosellm.roserlhf.objective.denominator import step_denominator as step_denominator
 from rosellm.roserlhf.objective.gspo import gspo_policy_loss as gspo_policy_loss
 from rosellm.roserlhf.objective.gspo import gspo_token_policy_loss as gspo_token_policy_loss
+from rosellm.roserlhf.objective.kl import KlEstimator as KlEstimator
+from rosellm.roserlhf.objective.kl import KlLossOutput as KlLossOutput
+from rosellm.roserlhf.objective.kl import exact_kl as exact_kl
+from rosellm.roserlhf.objective.kl import kl_estimate as kl_estimate
+from rosellm.roserlhf.objective.kl import kl_loss as kl_loss
+from rosellm.roserlhf.objective.kl import kl_penalty as kl_penalty
 from rosellm.roserlhf.objective.layout import Layout as Layout
 from rosellm.roserlhf.objective.logprobs import gather_token_logprobs as gather_token_logprobs
+from rosellm.roserlhf.objective.outputs import CispoPolicyLossOutput as CispoPolicyLossOutput
+from rosellm.roserlhf.objective.outputs import DecoupledPolicyLossOutput as DecoupledPolicyLossOutput
 from rosellm.roserlhf.objective.outputs import GspoPolicyLossOutput as GspoPolicyLossOutput
 from rosellm.roserlhf.objective.outputs import PolicyLossOutput as PolicyLossOutput
 from rosellm.roserlhf.objective.outputs import ReinforcePolicyLossOutput as ReinforcePolicyLossOutput
 from rosellm.roserlhf.objective.outputs import SaoPolicyLossOutput as SaoPolicyLossOutput
 from rosellm.roserlhf.objective.outputs import SapoPolicyLossOutput as SapoPolicyLossOutput
+from rosellm.roserlhf.objective.outputs import TotalVariationPolicyLossOutput as TotalVariationPolicyLossOutput
+from rosellm.roserlhf.objective.outputs import ValueLossOutput as ValueLossOutput
+from rosellm.roserlhf.objective.proximal import log_linear_proximal as log_linear_proximal
 from rosellm.roserlhf.objective.ratios import sequence_log_ratio as sequence_log_ratio
 from rosellm.roserlhf.objective.reinforce import reinforce_policy_loss as reinforce_policy_loss
 from rosellm.roserlhf.objective.sao import direct_double_sided_mask as direct_double_sided_mask
+from rosellm.roserlhf.objective.sao import sao_coding as sao_coding
 from rosellm.roserlhf.objective.sao import sao_policy_loss as sao_policy_loss
+from rosellm.roserlhf.objective.sao import sao_reasoning as sao_reasoning
 from rosellm.roserlhf.objective.sapo import sapo_policy_loss as sapo_policy_loss
+from rosellm.roserlhf.objective.value import merged_explained_variance as merged_explained_variance
+from rosellm.roserlhf.objective.value import value_loss as value_loss
+from rosellm.roserlhf.objective.variation import total_variation_policy_loss as total_variation_policy_loss
 
 __all__ = [
     "Aggregation",
+    "CispoPolicyLossOutput",
+    "DecoupledPolicyLossOutput",
     "GspoPolicyLossOutput",
+    "KlEstimator",
+    "KlLossOutput",
     "Layout",
     "Partial",
     "PolicyLossOutput",
     "ReinforcePolicyLossOutput",
     "SaoPolicyLossOutput",
     "SapoPolicyLossOutput",
+    "TotalVariationPolicyLossOutput",
+    "ValueLossOutput",
     "aggregate",
+    "cispo_policy_loss",
     "clipped_policy_loss",
+    "decoupled_policy_loss",
     "direct_double_sided_mask",
+    "exact_kl",
     "gather_token_logprobs",
     "gspo_policy_loss",
     "gspo_token_policy_loss",
+    "kl_estimate",
+    "kl_loss",
+    "kl_penalty",
+    "log_linear_proximal",
     "masked_mean",
+    "merged_explained_variance",
     "reinforce_policy_loss",
     "rollout_denominators",
+    "sao_coding",
     "sao_policy_loss",
+    "sao_reasoning",
     "sapo_policy_loss",
     "sequence_log_ratio",
     "step_denominator",
+    "total_variation_policy_loss",
+    "value_loss",
 ]

@@ -1,20 +1,25 @@
-"""GSPO and GSPO-token: one geometric-mean ratio per sequence, clipped once per sequence."""
+"""GSPO and GSPO-token: one geometric-mean ratio per sequence, clipped once per sequence.
+
+Both are computed in the token form: the ratio of a sequence is a constant, and each token carries its own part of the gradient. For
+one advantage per sequence that is the gradient of the sequence form, and no rank needs the gradients of another.
+"""
 
 from __future__ import annotations
 
 from typing import Unpack
 
-import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import ShapeError
-from rosellm.roserlhf.masked import Partial, at_least_float32, fraction, partial, select
+from rosellm.roserlhf.masked import Partial, at_least_float32, select
 from rosellm.roserlhf.objective import inputs
-from rosellm.roserlhf.objective.aggregation import Aggregation, weighing
+from rosellm.roserlhf.objective.aggregation import Aggregation, Weighing, weighing
+from rosellm.roserlhf.objective.context import SequenceMeans, check_context, sequence_means
 from rosellm.roserlhf.objective.layout import Layout, Sequences
-from rosellm.roserlhf.objective.outputs import Core, GspoPolicyLossOutput, finish
-from rosellm.roserlhf.objective.ratios import Ratios, bounded, clip_fractions_by_sign, divergence, outside
+from rosellm.roserlhf.objective.outputs import GspoPolicyLossOutput, finish
+from rosellm.roserlhf.objective.ratios import Ratios, bounded, clip_fractions, clipped_surrogate, divergence, outside
 
 
 def gspo_policy_loss(
@@ -26,6 +31,7 @@ def gspo_policy_loss(
     clip_low: float,
     clip_high: float,
     max_log_ratio: float = 20.0,
+    context_group: dist.ProcessGroup | None = None,
     aggregation: Aggregation = "sequence_mean",
     denominator: float | Tensor | None = None,
     **layout: Unpack[Layout],
@@ -41,7 +47,15 @@ def gspo_policy_loss(
     token has no ratio and is left out. One-token sequences give PPO. A ratio exactly on a bound keeps its gradient.
 
     Default: `aggregation="sequence_mean"`, every response with equal weight, as printed. Under another aggregation each token
-    carries its sequence's surrogate, so `token` weighs sequences by their length.
+    carries its sequence's surrogate, so `token` weighs sequences by their length. verl has the token form alone, fixes this
+    aggregation and bounds the log-ratio at 10; in TRL, sequence-level ratios give the objective as printed only with the loss type
+    `grpo`.
+
+    Context parallelism: where the tokens of each sequence are split over ranks, give their group. Every rank of it then calls with
+    the same sequences in the same order (its columns of `[B, T]`, or `cu_seqlens` of equal length), if need be without a live token
+    in some of them. Ratios are those of whole sequences, no gradient is exchanged, and the losses of the ranks add up to the loss
+    in one process. Lengths of whole sequences come with the denominator: `aggregation="rollout"` and `rollout_denominators` over
+    the group, with one id per sequence, is `sequence_mean` over the ranks.
 
     Source: Zheng et al. 2025 (GSPO), Eq. 5 and 7, gradient Eq. 10, https://arxiv.org/abs/2507.18071
 
@@ -54,12 +68,14 @@ def gspo_policy_loss(
         clip_low: offset below 1, in [0, 1); the paper uses 3e-4, far below a token clip.
         clip_high: offset above 1, at least 0; the paper uses 4e-4.
         max_log_ratio: bound on the absolute log-ratio of a sequence, above 0; infinity switches it off.
+        context_group: the ranks that hold parts of the same sequences; needs a denominator. Default: sequences are whole.
         aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
         layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.
 
     Returns:
-        `GspoPolicyLossOutput` with `sequence_ratios` shaped like `sequence_advantages`.
+        `GspoPolicyLossOutput` with `sequence_ratios` of shape `[...]`, one per row, or `[S]`. Over context ranks a sequence counts
+        in the partials of each by the part of its live tokens there, so that they add up.
 
     Raises:
         MaskError: the mask is not 0/1, or empty without a denominator (`empty mask`).
@@ -74,20 +90,20 @@ def gspo_policy_loss(
     mask = inputs.token_mask(action_mask, current_logprobs)
     bounds = inputs.ratio_bounds(clip_low, clip_high)
     inputs.positive_number(max_log_ratio, "max_log_ratio")
-    how = weighing(mask, aggregation, denominator, _indexed(layout, sequence_advantages))
-    units = how.sequences.of(mask)
-    live = units.lengths() > 0
-    credit = _credit(sequence_advantages, live, how.sequences)
+    layout = _indexed(layout, sequence_advantages)
+    how = weighing(mask, aggregation, denominator, layout)
+    check_context(context_group, layout, how)
     current = inputs.current(current_logprobs, mask)
     rollout = inputs.recorded(rollout_logprobs, "rollout_logprobs", mask)
 
-    ratios = bounded(units.mean(current - rollout), max_log_ratio)
-    ratio = ratios.value
-    surrogate = torch.minimum(ratio * credit, ratio.clamp(*bounds) * credit)
-
-    by_sign = clip_fractions_by_sign("sequence_clip_fraction", ratio, bounds, credit, live)
-    core = finish(units.spread(surrogate), mask, how, {**_statistics(ratios, bounds, live), **by_sign})
-    return _output(core, ratios, live)
+    units = how.sequences.of(mask)
+    means = sequence_means(current - rollout, units, context_group)
+    credit = _credit(sequence_advantages, means.live, how.sequences)
+    ratios = bounded(means.mean, max_log_ratio)
+    by_sign = clip_fractions("sequence_clip_fraction", ratios.value, bounds, credit, means.live, means.counted)
+    token_ratios = _carried(current, units.spread(means.mean), max_log_ratio)
+    surrogate = clipped_surrogate(token_ratios, units.spread(credit), bounds)
+    return _output(surrogate, mask, how, ratios, means, by_sign)
 
 
 def gspo_token_policy_loss(
@@ -99,6 +115,7 @@ def gspo_token_policy_loss(
     clip_low: float,
     clip_high: float,
     max_log_ratio: float = 20.0,
+    context_group: dist.ProcessGroup | None = None,
     aggregation: Aggregation = "sequence_mean",
     denominator: float | Tensor | None = None,
     **layout: Unpack[Layout],
@@ -112,7 +129,9 @@ def gspo_token_policy_loss(
 
     The second factor is numerically 1 and carries the gradient: each active token gets `s * A / (n * N)` with its own `A`. With one
     advantage per sequence, value and gradient equal `gspo_policy_loss`, clipped or not. Averaging the advantages of a sequence
-    first, as some ports do, destroys the credit of single turns. Default: `aggregation="sequence_mean"`, as printed.
+    first, as AReaL does, destroys the credit of single turns. Default: `aggregation="sequence_mean"`, as printed.
+
+    Context parallelism: as in `gspo_policy_loss`.
 
     Source: Zheng et al. 2025 (GSPO), Eq. 13 and 14, https://arxiv.org/abs/2507.18071
 
@@ -124,6 +143,7 @@ def gspo_token_policy_loss(
         clip_low: offset below 1, in [0, 1).
         clip_high: offset above 1, at least 0.
         max_log_ratio: bound on the absolute log-ratio of a sequence, above 0; infinity switches it off.
+        context_group: the ranks that hold parts of the same sequences; needs a denominator. Default: sequences are whole.
         aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
         layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.
@@ -149,21 +169,24 @@ def gspo_token_policy_loss(
     bounds = inputs.ratio_bounds(clip_low, clip_high)
     inputs.positive_number(max_log_ratio, "max_log_ratio")
     how = weighing(mask, aggregation, denominator, layout)
-    units = how.sequences.of(mask)
-    live = units.lengths() > 0
+    check_context(context_group, layout, how)
     current = inputs.current(current_logprobs, mask)
     rollout = inputs.recorded(rollout_logprobs, "rollout_logprobs", mask)
     credit = inputs.token_advantages(token_advantages, "token_advantages", mask, how.sequences)
 
-    log_ratio = units.mean((current - rollout).detach())
-    carrier = current - current.detach()
-    ratios = bounded(log_ratio, max_log_ratio)
-    ratio = bounded(units.spread(log_ratio) + carrier, max_log_ratio).value
-    surrogate = torch.minimum(ratio * credit, ratio.clamp(*bounds) * credit)
+    units = how.sequences.of(mask)
+    means = sequence_means(current - rollout, units, context_group)
+    ratios = bounded(means.mean, max_log_ratio)
+    token_ratios = _carried(current, units.spread(means.mean), max_log_ratio)
+    surrogate = clipped_surrogate(token_ratios, credit, bounds)
+    by_sign = clip_fractions("clip_fraction", token_ratios, bounds, credit, mask)
+    sequences = {"sequence_clip_fraction": means.counted(outside(ratios.value, bounds), means.live)}
+    return _output(surrogate, mask, how, ratios, means, {**sequences, **by_sign})
 
-    by_sign = clip_fractions_by_sign("clip_fraction", ratio, bounds, credit, mask)
-    core = finish(surrogate, mask, how, {**_statistics(ratios, bounds, live), **by_sign})
-    return _output(core, ratios, live)
+
+def _carried(current: Tensor, log_ratios: Tensor, max_log_ratio: float) -> Tensor:
+    """Multiply the ratio of each token's sequence by a one whose gradient is that of the token's log-probability."""
+    return bounded(log_ratios + (current - current.detach()), max_log_ratio).value
 
 
 def _indexed(layout: Layout, sequence_advantages: Tensor) -> Layout:
@@ -189,23 +212,23 @@ def _credit(sequence_advantages: Tensor, live: Tensor, sequences: Sequences) -> 
     return select(at_least_float32(credit), live)
 
 
-def _statistics(ratios: Ratios, bounds: tuple[float, float], live: Tensor) -> dict[str, Partial]:
-    return {
-        "sequence_clip_fraction": fraction(outside(ratios.value, bounds), live),
-        "sequence_ratio_divergence": partial(divergence(ratios.log), live),
-        "mean_sequence_ratio": partial(ratios.value, live),
-        "log_ratio_clamped_fraction": fraction(ratios.clamped, live),
+def _output(
+    surrogate: Tensor, mask: Tensor, how: Weighing, ratios: Ratios, means: SequenceMeans, clip_fractions: dict[str, Partial]
+) -> GspoPolicyLossOutput:
+    statistics = {
+        **clip_fractions,
+        "sequence_ratio_divergence": means.counted(divergence(ratios.log), means.live),
+        "mean_sequence_ratio": means.counted(ratios.value, means.live),
+        "log_ratio_clamped_fraction": means.counted(ratios.clamped, means.live),
     }
-
-
-def _output(core: Core, ratios: Ratios, live: Tensor) -> GspoPolicyLossOutput:
+    core = finish(surrogate, mask, how, statistics)
     return GspoPolicyLossOutput(
         loss=core.loss,
         objective=core.objective,
         sequence_ratio_divergence=core.mean("sequence_ratio_divergence"),
         sequence_clip_fraction=core.mean("sequence_clip_fraction"),
         mean_sequence_ratio=core.mean("mean_sequence_ratio"),
-        sequence_ratios=select(ratios.value.detach(), live, float("nan")),
+        sequence_ratios=select(ratios.value, means.live, float("nan")),
         token_loss=core.token_loss,
         partials=core.partials,
     )

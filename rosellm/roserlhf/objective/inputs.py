@@ -18,12 +18,12 @@ from rosellm.roserlhf.masked import at_least_float32, select
 from rosellm.roserlhf.objective.layout import Sequences
 
 
-def token_mask(action_mask: Tensor, current_logprobs: Tensor) -> Tensor:
-    """Check the mask against the log-probabilities `[..., T]` and return it as boolean."""
-    checks.floating(current_logprobs, "current_logprobs")
-    checks.at_least_rank(current_logprobs, 1, "current_logprobs")
+def token_mask(action_mask: Tensor, values: Tensor, argument: str = "current_logprobs") -> Tensor:
+    """Check the mask against the log-probabilities (or critic's values) `[..., T]` and return it as boolean."""
+    checks.floating(values, argument)
+    checks.at_least_rank(values, 1, argument)
     mask: Tensor = checks.mask(action_mask, "action_mask")
-    checks.same_shape(action_mask, "action_mask", current_logprobs, "current_logprobs")
+    checks.same_shape(action_mask, "action_mask", values, argument)
     return mask
 
 

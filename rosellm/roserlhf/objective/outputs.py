@@ -112,11 +112,101 @@ class SapoPolicyLossOutput:
     mean_ratio: Tensor
     """0-d: as in `PolicyLossOutput`."""
     mean_gradient_gate: Tensor
-    """0-d: mean of `4 p (1 - p)`, 1 at ratio 1; the weight of a token's gradient is this times the ratio."""
+    """0-d: mean of `4 p (1 - p)`, 1 at ratio 1."""
+    mean_gradient_weight: Tensor
+    """0-d: mean of gate times ratio, what multiplies the advantage in a token's gradient; 0 where the log-ratio was clamped."""
     token_loss: Tensor
     """Shape of the tokens, differentiable, 0 where masked."""
     partials: dict[str, Partial]
     """Addable statistics by name."""
+
+
+@dataclass(frozen=True)
+class CispoPolicyLossOutput:
+    """Output of `cispo_policy_loss`."""
+
+    loss: Tensor
+    """0-d, minus the objective."""
+    objective: Tensor
+    """0-d, detached."""
+    approximate_kl: Tensor
+    """0-d: as in `PolicyLossOutput`."""
+    clip_fraction: Tensor
+    """0-d: share of tokens whose ratio is strictly outside the bounds; they keep a gradient, with the weight of the bound."""
+    mean_ratio: Tensor
+    """0-d: mean importance ratio, before the clip."""
+    mean_weight: Tensor
+    """0-d: mean clipped ratio, what multiplies the advantage in a token's gradient."""
+    token_loss: Tensor
+    """Shape of the tokens, differentiable, 0 where masked."""
+    partials: dict[str, Partial]
+    """Addable statistics by name; clipped tokens are also counted by side, below and above the bounds."""
+
+
+@dataclass(frozen=True)
+class TotalVariationPolicyLossOutput:
+    """Output of `total_variation_policy_loss`."""
+
+    loss: Tensor
+    """0-d, minus the objective."""
+    objective: Tensor
+    """0-d, detached."""
+    approximate_kl: Tensor
+    """0-d: over all live tokens, dropped ones included."""
+    rejected_fraction: Tensor
+    """0-d: share of live tokens that moved beyond the bound of their sign; they stay in the denominator."""
+    mean_probability_change: Tensor
+    """0-d: mean absolute change of the probability of what was sampled."""
+    mean_ratio: Tensor
+    """0-d: over all live tokens, dropped ones included; before `ratio_max`."""
+    trusted_mask: Tensor
+    """Boolean, shape of the tokens: live and not dropped."""
+    token_loss: Tensor
+    """Shape of the tokens, differentiable, 0 where masked."""
+    partials: dict[str, Partial]
+    """Addable statistics by name."""
+
+
+@dataclass(frozen=True)
+class DecoupledPolicyLossOutput:
+    """Output of `decoupled_policy_loss`."""
+
+    loss: Tensor
+    """0-d, minus the objective."""
+    objective: Tensor
+    """0-d, detached."""
+    approximate_kl: Tensor
+    """0-d: k3 estimate of KL(proximal || current), weighed by the behaviour policy that sampled."""
+    clip_fraction: Tensor
+    """0-d: share of tokens whose ratio of current to proximal is strictly outside the interval."""
+    mean_ratio: Tensor
+    """0-d: mean ratio of current to proximal; 1 before the first update."""
+    mean_behavior_weight: Tensor
+    """0-d: mean behaviour weight as it was applied, after the cap; its partial `mean_behavior_ratio` is before it."""
+    behavior_cap_fraction: Tensor
+    """0-d: share of tokens whose behaviour weight is strictly above the cap."""
+    token_loss: Tensor
+    """Shape of the tokens, differentiable, 0 where masked."""
+    partials: dict[str, Partial]
+    """Addable statistics by name."""
+
+
+@dataclass(frozen=True)
+class ValueLossOutput:
+    """Output of `value_loss`; keep its partials apart from those of a policy loss, which also has an `objective`."""
+
+    loss: Tensor
+    """0-d, half the squared error."""
+    objective: Tensor
+    """0-d, detached: minus the loss."""
+    clip_fraction: Tensor
+    """0-d: share of tokens whose clipped error is strictly the larger one, partial `value_clip_fraction`; NaN without a clip."""
+    explained_variance: Tensor
+    """0-d: of this call; over several, `merged_explained_variance` of the merged partials."""
+    token_loss: Tensor
+    """Shape of the tokens, differentiable, 0 where masked."""
+    partials: dict[str, Partial]
+    """Addable statistics by name, sums of squares in float64."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -44,17 +45,28 @@ def outside(ratio: Tensor, bounds: tuple[float, float]) -> Tensor:
     return (ratio < ratio_min) | (ratio > ratio_max)
 
 
-def clip_fractions_by_sign(
-    name: str, ratio: Tensor, bounds: tuple[float, float], advantages: Tensor, among: Tensor
+def clip_fractions(
+    name: str,
+    ratio: Tensor,
+    bounds: tuple[float, float],
+    advantages: Tensor,
+    among: Tensor,
+    count: Callable[[Tensor, Tensor], Partial] = fraction,
 ) -> dict[str, Partial]:
-    """Count ratios outside the interval among each sign of the advantage, and among all where the clip binds: no gradient left."""
+    """Count ratios outside the interval, among all and by the sign of the advantage, and where the clip left no gradient."""
     ratio_min, ratio_max = bounds
     left, up, down = outside(ratio, bounds), advantages > 0, advantages < 0
     return {
-        f"{name}_positive": fraction(left, among & up),
-        f"{name}_negative": fraction(left, among & down),
-        f"{name}_binding": fraction(((ratio > ratio_max) & up) | ((ratio < ratio_min) & down), among),
+        name: count(left, among),
+        f"{name}_positive": count(left, among & up),
+        f"{name}_negative": count(left, among & down),
+        f"{name}_binding": count(((ratio > ratio_max) & up) | ((ratio < ratio_min) & down), among),
     }
+
+
+def clipped_surrogate(ratio: Tensor, advantages: Tensor, bounds: tuple[float, float]) -> Tensor:
+    """Return `min(r A, clip(r) A)`; a ratio on a bound keeps its gradient."""
+    return torch.minimum(ratio * advantages, ratio.clamp(*bounds) * advantages)
 
 
 def sequence_log_ratio(

@@ -30,12 +30,16 @@ def reinforce_policy_loss(
     .. math:: J = \frac{1}{D} \sum_t m_t w_t A_t \ell_t, \qquad \frac{\partial J}{\partial \ell_t} = \frac{w_t A_t}{D}
 
     The policy gradient only if the samples come from the policy that is trained: there is no importance weight, so use one update
-        per
-    batch. Its gradient equals that of `clipped_policy_loss` at ratio 1. The value is not a return and may have any sign. A discount
-    in front of later steps (the factor of the exact gradient of a discounted return) is, as nearly everywhere, left out: put it
-    into the advantages if it is wanted. Default: `aggregation="token"`.
+    per batch. Its gradient equals that of `clipped_policy_loss` at ratio 1. The value is not a return and may have any sign. A
+    discount in front of later steps (the factor of the exact gradient of a discounted return) is, as nearly everywhere, left out:
+    put it into the advantages if it is wanted. Default: `aggregation="token"`.
 
-    Source: Williams 1992, https://doi.org/10.1007/BF00992696
+    With the second result of `v_trace` as advantages this is the policy gradient of V-trace (IMPALA): its importance weight, the
+    truncated ratio, is already a factor of `pg_advantages`, so off-policy batches are right and nothing else is needed. Likewise
+    any advantage may carry a weight of its own.
+
+    Source: Williams 1992, https://doi.org/10.1007/BF00992696; the V-trace policy gradient Espeholt et al. 2018 (IMPALA), Section
+    4.2, https://arxiv.org/abs/1802.01561
 
     Args:
         current_logprobs: `[..., T]`, floating point.

@@ -72,8 +72,7 @@ def sao_policy_loss(
     `rho * A`, an importance-weighted policy gradient. `detach_ratio=False` is the literal derivative
     `rho * A * (1 + logprob)`, which reverses its sign where the log-probability is below -1: a research switch.
 
-    Default: `aggregation="token"`, the mean over tokens as printed. The paper's intervals are (0.3, 5.0) for reasoning with tools
-    and (0.8, 3.0) for coding.
+    Default: `aggregation="token"`, the mean over tokens as printed. The paper's intervals are `sao_reasoning` and `sao_coding`.
 
     Source: Hou et al. 2026 (SAO), Eq. 3, https://arxiv.org/abs/2607.07508; the same `f` in the GLM-5 report, Eq. 3-5,
     https://arxiv.org/abs/2602.15763
@@ -139,4 +138,96 @@ def sao_policy_loss(
         trusted_mask=trusted,
         token_loss=core.token_loss,
         partials=core.partials,
+    )
+
+
+def sao_reasoning(
+    current_logprobs: Tensor,
+    rollout_logprobs: Tensor,
+    advantages: Tensor,
+    action_mask: Tensor,
+    *,
+    detach_ratio: bool = True,
+    max_log_ratio: float = 20.0,
+    aggregation: Aggregation = "token",
+    denominator: float | Tensor | None = None,
+    **layout: Unpack[Layout],
+) -> SaoPolicyLossOutput:
+    """Call `sao_policy_loss` with the paper's interval for reasoning with tools, 0.7 < ratio < 6: clip_low=0.3, clip_high=5.0.
+
+    Source: Hou et al. 2026 (SAO), experiments, https://arxiv.org/abs/2607.07508
+
+    Args:
+        current_logprobs, rollout_logprobs, advantages, action_mask, detach_ratio, max_log_ratio, aggregation, denominator, layout:
+            as in `sao_policy_loss`.
+
+    Returns:
+        `SaoPolicyLossOutput`.
+
+    Raises:
+        MaskError, NonFiniteError, RangeError, ShapeError, DtypeError, DeviceError: as in `sao_policy_loss`.
+
+    Example:
+        >>> ratios, ones = torch.tensor([[0.6, 0.8, 5.0, 7.0]]), torch.ones(1, 4)
+        >>> sao_reasoning(ratios.log(), torch.zeros(1, 4), ones, ones).trusted_mask
+        tensor([[False,  True,  True, False]])
+    """
+    return sao_policy_loss(
+        current_logprobs,
+        rollout_logprobs,
+        advantages,
+        action_mask,
+        clip_low=0.3,
+        clip_high=5.0,
+        detach_ratio=detach_ratio,
+        max_log_ratio=max_log_ratio,
+        aggregation=aggregation,
+        denominator=denominator,
+        **layout,
+    )
+
+
+def sao_coding(
+    current_logprobs: Tensor,
+    rollout_logprobs: Tensor,
+    advantages: Tensor,
+    action_mask: Tensor,
+    *,
+    detach_ratio: bool = True,
+    max_log_ratio: float = 20.0,
+    aggregation: Aggregation = "token",
+    denominator: float | Tensor | None = None,
+    **layout: Unpack[Layout],
+) -> SaoPolicyLossOutput:
+    """Call `sao_policy_loss` with the paper's interval for coding, 0.2 < ratio < 4: clip_low=0.8, clip_high=3.0.
+
+    Source: Hou et al. 2026 (SAO), experiments, https://arxiv.org/abs/2607.07508
+
+    Args:
+        current_logprobs, rollout_logprobs, advantages, action_mask, detach_ratio, max_log_ratio, aggregation, denominator, layout:
+            as in `sao_policy_loss`.
+
+    Returns:
+        `SaoPolicyLossOutput`.
+
+    Raises:
+        MaskError, NonFiniteError, RangeError, ShapeError, DtypeError, DeviceError: as in `sao_policy_loss`.
+
+    Example:
+        >>> ratios, ones = torch.tensor([[0.1, 0.25, 3.0, 5.0]]), torch.ones(1, 4)
+        >>> sao_coding(ratios.log(), torch.zeros(1, 4), ones, ones).trusted_mask
+        tensor([[False,  True,  True, False]])
+    """
+    return sao_policy_loss(
+        current_logprobs,
+        rollout_logprobs,
+        advantages,
+        action_mask,
+        clip_low=0.8,
+        clip_high=3.0,
+        detach_ratio=detach_ratio,
+        max_log_ratio=max_log_ratio,
+        aggregation=aggregation,
+        denominator=denominator,
+        **layout,
     )

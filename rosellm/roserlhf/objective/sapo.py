@@ -59,7 +59,8 @@ def sapo_policy_loss(
         layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.
 
     Returns:
-        `SapoPolicyLossOutput`.
+        `SapoPolicyLossOutput` with the mean gate and the mean of gate times ratio, which is what multiplies the advantage in the
+        gradient; both are partials.
 
     Raises:
         MaskError: the mask is not 0/1, or empty without a denominator (`empty mask`).
@@ -69,8 +70,8 @@ def sapo_policy_loss(
     Example:
         >>> current = torch.zeros(1, 2, requires_grad=True)
         >>> out = sapo_policy_loss(current, torch.zeros(1, 2), torch.tensor([[2.0, -3.0]]), torch.ones(1, 2), tau_negative=5.0)
-        >>> torch.autograd.grad(out.loss, current)[0], out.mean_gradient_gate
-        (tensor([[-1.0000,  1.5000]]), tensor(1.))
+        >>> torch.autograd.grad(out.loss, current)[0], out.mean_gradient_gate, out.mean_gradient_weight
+        (tensor([[-1.0000,  1.5000]]), tensor(1.), tensor(1.))
     """
     mask = inputs.token_mask(action_mask, current_logprobs)
     inputs.positive_number(max_log_ratio, "max_log_ratio")
@@ -87,11 +88,12 @@ def sapo_policy_loss(
     gate_probability = torch.sigmoid(temperature * (ratio - 1.0))
     surrogate = 4.0 / temperature * gate_probability * credit
 
-    gate = gate_probability.detach()
+    gate = (4.0 * gate_probability * (1.0 - gate_probability)).detach()
     statistics = {
         "approximate_kl": partial(divergence(ratios.log), mask),
         "mean_ratio": partial(ratio, mask),
-        "mean_gradient_gate": partial(4.0 * gate * (1.0 - gate), mask),
+        "mean_gradient_gate": partial(gate, mask),
+        "mean_gradient_weight": partial(gate * ratio.masked_fill(ratios.clamped, 0.0), mask),
         "log_ratio_clamped_fraction": fraction(ratios.clamped, mask),
     }
     core = finish(surrogate, mask, how, statistics)
@@ -101,6 +103,7 @@ def sapo_policy_loss(
         approximate_kl=core.mean("approximate_kl"),
         mean_ratio=core.mean("mean_ratio"),
         mean_gradient_gate=core.mean("mean_gradient_gate"),
+        mean_gradient_weight=core.mean("mean_gradient_weight"),
         token_loss=core.token_loss,
         partials=core.partials,
     )
