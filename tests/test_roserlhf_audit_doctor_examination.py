@@ -18,8 +18,8 @@ from rosellm.roserlhf.audit.examination.overfitting import Bounds
 from rosellm.roserlhf.audit.examination.subject import Subject
 from rosellm.roserlhf.batching import credit as batching_credit
 from rosellm.roserlhf.batching.credit import total_reward
-from rosellm.roserlhf.batching.scored import PerGroup
 from rosellm.roserlhf.batching.rows import Row, row_of
+from rosellm.roserlhf.batching.scored import PerGroup
 from rosellm.roserlhf.batching.tensors import pad
 from rosellm.roserlhf.engine import local
 from rosellm.roserlhf.engine.local import LocalEngine

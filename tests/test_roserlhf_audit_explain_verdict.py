@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from array import array
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from rosellm.roserlhf import (
     StoreError,
+    cispo_policy_loss,
     clipped_policy_loss,
     group_standardized_advantages,
     gspo_policy_loss,
@@ -118,7 +120,33 @@ def test_gspo_judges_the_whole_sequence(loss: Callable[..., Any]) -> None:
     # geometric mean of 4 and 1 is 2, above 1.25: no token keeps a gradient, not even the one whose own ratio is 1
     clipped = judged(objective, 1.0, [4.0, 1.0])
     assert [slope for slope, _ in clipped] == [0.0, 0.0]
-    assert words(clipped) == ["clip binds: above 1.25, A > 0", "clip binds: outside, A > 0"]
+    assert words(clipped) == ["clip binds: its sequence above 1.25, A > 0"] * 2
+    # with a negative advantage it is the side that keeps its gradient, s A / (n N) of the loss' -A
+    assert words(judged(objective, -1.0, [4.0, 1.0])) == ["not binding: its sequence above 1.25, A < 0"] * 2
+
+
+def test_a_capped_weight_keeps_its_gradient() -> None:
+    found = judged(partial(cispo_policy_loss, ratio_max=1.5), -2.0, [1.25, 4.0])
+    assert [slope for slope, _ in found] == pytest.approx([2.5, 3.0])
+    assert words(found) == ["inside", "weight capped at 1.5"]
+
+
+def test_each_token_is_judged_by_the_advantage_of_its_own_turn() -> None:
+    objective = partial(clipped_policy_loss, clip_low=0.25, clip_high=0.25)
+    made, seen = row("a", None, [1.5, 1.5, 0.5, 1.0])
+    made = dataclasses.replace(made, turns=(-1, 0, 1, 1, 2), advantage=(1.0, -2.0, 0.0))
+    one = differentiated(objective, [(made, seen)], 1.0).rows["a"]
+    found = verdicts(one, objective, 1.0, INTERVAL)
+    assert [verdict.words for verdict in found] == [
+        "clip binds: above 1.25, A > 0",
+        "not binding: above 1.25, A < 0",
+        "clip binds: below 0.75, A < 0",
+        "the advantage is 0",
+    ]
+    assert one.derivative.tolist() == pytest.approx([0.0, 0.0, 3.0, 0.0, 0.0])
+    assert [verdict.weight for verdict in found] == [pytest.approx(0.0), pytest.approx(1.5), pytest.approx(0.0), None]
+    # what is counted among one sign holds for tokens of that sign only
+    assert [name for verdict in found for name in verdict.holds if name.endswith("positive")] == ["clip_fraction_positive"]
 
 
 def test_the_gradient_does_not_depend_on_micro_batches_and_skips_what_is_excluded() -> None:

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from rosellm.roserlhf.advantages import group_standardized_advantages, leave_one_out_advantages
 from rosellm.roserlhf.batching.credit import GroupSignal, group_rows, group_signal, total_reward
+from rosellm.roserlhf.batching.scored import PerGroup
 from rosellm.roserlhf.environment.protocol import Task
-from rosellm.roserlhf.batching.scored import PerGroup, ScoredRollouts
 from rosellm.roserlhf.errors import NonFiniteError, ShapeError
 from rosellm.roserlhf.trajectory import PolicyAction, TokenSpan, Trajectory, TransitionRecord
 

@@ -125,7 +125,8 @@ def test_no_command_is_help_and_version_is_the_packages(capsys: pytest.CaptureFi
         (["train", "shop"], "arguments must be options only, got shop"),
         (
             ["train", "--recipe", "reinforce", "--clip-low", "0.1"],
-            "--clip-low is an option of recipes grpo, dr_grpo, dapo, gspo, gspo_token, gigpo and gdpo; recipe reinforce does not use it",
+            "--clip-low is an option of recipes grpo, dr_grpo, dapo, gspo, gspo_token, gigpo and gdpo; "
+            "recipe reinforce does not use it",
         ),
         (["train", "--config", "none.toml"], "config file must be readable, got none.toml: No such file or directory"),
         (

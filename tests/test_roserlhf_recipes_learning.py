@@ -1,4 +1,4 @@
-"""Every recipe learns the toy, through its own credit and its own objective: four tasks, three actions each, a reward at the end."""
+"""Every recipe learns the toy through its own credit and objective: four tasks, three actions each, a reward at the end."""
 
 from __future__ import annotations
 

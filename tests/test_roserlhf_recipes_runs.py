@@ -1,4 +1,4 @@
-"""Recipes in the whole loop, a family at a time: the learner received what the recipe says, and replay, explanation and doctor agree."""
+"""Recipes in the whole loop: the learner received what the recipe says, and replay, explanation and doctor agree."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Witness:
 
 
 def short(name: str, **options: Any) -> Recipe:
-    return tiny(recipe=name, steps=2, evaluate={"every": 0, "tasks": 4}, warm_start={"max_steps": 8}, **options)
+    return tiny(**{"recipe": name, "steps": 2, "evaluate": {"every": 0, "tasks": 4}, "warm_start": {"max_steps": 8}, **options})
 
 
 def trained(folder: Path, name: str, **options: Any) -> tuple[Run, Witness]:
@@ -109,7 +109,7 @@ def test_dr_grpo_keeps_groups_without_a_signal_and_divides_by_the_generation_bud
 
 
 def test_dapo_takes_a_penalty_from_long_episodes_and_explains_it(tmp_path: Path) -> None:
-    run, _ = trained(tmp_path / "run", "dapo", max_length=18, cache_length=16)
+    run, _ = trained(tmp_path / "run", "dapo", max_length=18, cache_length=16, warm_start={"max_steps": 40})
     with EventLog.read(run.folder / "events.db") as log:
         episodes, given = scored(log, 1)
         advantages = recorded(log, 1)

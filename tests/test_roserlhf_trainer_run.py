@@ -22,8 +22,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rosellm.roserlhf.advantages import group_standardized_advantages
 from rosellm.roserlhf.batching.credit import total_reward
-from rosellm.roserlhf.batching.scored import PerGroup
 from rosellm.roserlhf.batching.rows import row_of
+from rosellm.roserlhf.batching.scored import PerGroup
 from rosellm.roserlhf.engine.llama import LlamaStep
 from rosellm.roserlhf.environment.tasks import split_of, tasks
 from rosellm.roserlhf.errors import ConfigError, GroupError, RangeError, RoseError, ShapeError

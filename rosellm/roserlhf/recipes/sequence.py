@@ -126,7 +126,8 @@ def gspo_token(**options: Any) -> Recipe:
 
     Example:
         >>> from dataclasses import replace
-        >>> by_turn = replace(gspo_token(), credit=gigpo().credit)
+        >>> from rosellm.roserlhf import recipes
+        >>> by_turn = replace(recipes.gspo_token(), credit=recipes.gigpo().credit)
         >>> by_turn.denominator_mode
         'sequence_mean'
     """

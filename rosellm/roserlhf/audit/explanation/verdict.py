@@ -22,6 +22,8 @@ _TOLERANCE = 1e-4
 """Relative rounding within which a weight counts as equal to the ratio; both are float32."""
 _MARK = "_fraction"
 _ABOUT_THE_BATCH = "empty_batch_fraction"
+_CAPPED = frozenset({"clip_fraction_above", "clip_fraction_below"})
+"""Statistics of objectives whose clip changes the weight and removes no gradient."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def _removed(advantage: float, ratio: float, names: tuple[str, ...], interval: t
     if any("log_ratio_clamped" in name for name in names):
         return "log-ratio beyond its bound"
     if any(name.endswith("_binding") for name in names):
-        return f"clip binds: {_side(ratio, interval)}, {_sign(advantage)}"
+        side = _sequence_side(advantage > 0, interval) if _of_sequence(names) else _side(ratio, interval)
+        return f"clip binds: {side}, {_sign(advantage)}"
     if names:
         return max(names, key=len).replace(_MARK, "").replace("_", " ")
     return "the objective leaves no gradient"
@@ -81,8 +84,11 @@ def _removed(advantage: float, ratio: float, names: tuple[str, ...], interval: t
 def _left(
     advantage: float, ratio: float, weight: float | None, names: tuple[str, ...], interval: tuple[float, float] | None
 ) -> str:
+    if _CAPPED.intersection(names) and weight is not None:
+        return f"weight capped at {brief(weight)}"
     if any("clip" in name for name in names):
-        return f"not binding: {_side(ratio, interval)}, {_sign(advantage)}"
+        side = _sequence_side(advantage < 0, interval) if _of_sequence(names) else _side(ratio, interval)
+        return f"not binding: {side}, {_sign(advantage)}"
     if weight is None or not math.isfinite(weight):
         return "gradient kept"
     if is_the_ratio(weight, ratio):
@@ -99,6 +105,18 @@ def _side(ratio: float, interval: tuple[float, float] | None) -> str:
     if interval is None or interval[0] <= ratio <= interval[1]:  # a clip by something else than this token's own ratio
         return "outside"
     return f"above {brief(interval[1])}" if ratio > interval[1] else f"below {brief(interval[0])}"
+
+
+def _of_sequence(names: tuple[str, ...]) -> bool:
+    """Whether the ratio that was clipped is that of the whole sequence, whatever the token's own is."""
+    return any(name.startswith("sequence_clip") for name in names)
+
+
+def _sequence_side(above: bool, interval: tuple[float, float] | None) -> str:
+    """The side follows from the sign of the advantage and whether the clip binds."""
+    if interval is None:
+        return "its sequence outside"
+    return f"its sequence above {brief(interval[1])}" if above else f"its sequence below {brief(interval[0])}"
 
 
 def _sign(advantage: float) -> str:
