@@ -145,8 +145,8 @@ def dapo(**options: Any) -> Recipe:
 
     with :math:`n_i` the sampled tokens of an episode. Defaults of the paper: bounds 0.2 and 0.28, a cache :math:`L_c` of a fifth of
     the budget (4096 of 20480). The paper samples on until every group of the batch has a signal; here a step keeps the groups that
-    have one and divides by their tokens (`drop_uniform_groups`), which gives the same mean over fewer tasks. The paper asks for one by
-    correctness alone; here a group whose episodes differ in nothing but the penalty has one, too.
+    have one and divides by their tokens (`drop_uniform_groups`), which gives the same mean over fewer tasks. The paper asks for one
+    by correctness alone; here a group whose episodes differ in nothing but the penalty has one, too.
 
     Source: Yu et al. 2025, "DAPO", Eq. 8 to 13, https://arxiv.org/abs/2503.14476
 
