@@ -25,7 +25,7 @@
 | `similarity_clusters`, `text_similarity` | connected components of `s ≥ θ` | GiGPO 2505.10978 | `credit/states.py` |
 | `tree_advantages`, `TreeAdvantages` | `A_tree + A_task` | Tree-GRPO 2509.21240 | `credit/tree.py` |
 | `tree_budget`, `TreeBudget` | `G = M(LN + 1)`, `E[B] = M + LNM/2` | Tree-GRPO 2509.21240 | `credit/tree.py` |
-| `tree_token_weights`, `TreeTokenWeights` | `c_t = A_owner` or `Σ A` of the leaves below | Tree-GRPO 2509.21240 | `credit/prefix.py` |
+| `tree_token_weights`, `TreeTokenWeights` | `c_t = A_owner` or `Σ A` of leaves | Tree-GRPO 2509.21240 | `credit/prefix.py` |
 
 In all of them time is the last dimension (the group by default, too) and everything before it is batch; half precision is computed
 and returned in float32, float64 stays; what a mask leaves out is never read. What the time rows have in common (termination,

@@ -75,7 +75,8 @@ class RunningMeanBaseline:
         if rewards.ndim != 1:
             raise checks.fail(ShapeError, "rewards", "have 1 dimension, one reward per row", f"shape {tuple(rewards.shape)}")
         tasks = _task_keys(task_ids, len(rewards))
-        scored = read_scored(scored_mask, rewards).tolist()
+        mask = read_scored(scored_mask, rewards)
+        scored = [True] * len(rewards) if mask is None else mask.tolist()
         values = rewards.detach().tolist()
         for value, counts in zip(values, scored, strict=True):
             if counts and not math.isfinite(value):

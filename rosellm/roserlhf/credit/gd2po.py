@@ -15,13 +15,15 @@ from rosellm.roserlhf.credit.gdpo import (
     added_up,
     normalised_rewards,
     read_lengths,
-    read_scored,
+    read_scored_rewards,
     read_weights,
     read_whiten_eps,
     whitened,
 )
-from rosellm.roserlhf.credit.membership import Ids, Singleton, group_rows
-from rosellm.roserlhf.credit.statistics import StdKind, check_std, group_statistics
+from rosellm.roserlhf.credit.identifiers import number_of_groups
+from rosellm.roserlhf.credit.members import Ids, row_ids
+from rosellm.roserlhf.credit.nesting import Singleton
+from rosellm.roserlhf.credit.statistics import StdKind, check_std, group_count
 from rosellm.roserlhf.errors import ShapeError
 from rosellm.roserlhf.masked import at_least_float32, select
 
@@ -109,7 +111,7 @@ def gd2po_advantages(
         whiten_eps=read_whiten_eps(whiten_eps, whiten, eps) if whiten != "none" else whiten_eps,
         snr_eps=snr_eps,
         sign_tolerance=sign_tolerance,
-        scored_mask=scored.any(-1),
+        scored_mask=scored,
     )
     dtype = at_least_float32(rewards).dtype
     return Gd2poAdvantages(
@@ -193,18 +195,21 @@ def filter_reward_conflicts(
     """
     _check_options(conflict_filter, snr_threshold, query_weighting, rule, snr_eps, sign_tolerance)
     advantages, scored = _read_advantages(per_reward_advantages, scored_mask)
-    ids = group_rows(group_ids, "group_ids", advantages)
+    ids = row_ids(group_ids, "group_ids", advantages)
     counts = read_lengths(lengths, whiten, advantages, needless=whiten != "token" and rule == "paper")
     check_std(std)
     last_eps = read_whiten_eps(whiten_eps, whiten, 1e-8)
     parts = advantages * read_weights(weights, advantages)
     judged = parts * counts.unsqueeze(-1) if rule == "code" else parts
     delta = _signal_to_noise(judged, snr_eps)
-    mixed = (judged > sign_tolerance).any(-1) & (judged < -sign_tolerance).any(-1)
+    lowest, highest = judged.aminmax(dim=-1)
+    mixed = (highest > sign_tolerance) & (lowest < -sign_tolerance)
     noisy = delta < snr_threshold
     rejected = mixed if conflict_filter == "hard" else noisy if rule == "paper" else mixed & noisy
-    kept = scored & ~rejected
-    share = group_statistics(kept.to(parts.dtype), ids, where=scored).mean[ids]
+    kept = ~rejected if scored is None else scored & ~rejected
+    groups = number_of_groups(ids)
+    members = group_count(ids, groups, scored).clamp(min=1)
+    share = (group_count(ids, groups, kept).to(parts.dtype) / members).index_select(0, ids)
     sums = added_up(parts) * share if query_weighting else added_up(parts)
     combined = whitened(sums, kept, whiten, counts, std, last_eps)
     dtype = at_least_float32(per_reward_advantages).dtype
@@ -222,18 +227,19 @@ def _check_options(
     checks.number_in(sign_tolerance, "sign_tolerance", 0.0, float("inf"), open_high=True)
 
 
-def _read_advantages(per_reward_advantages: Tensor, scored_mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return the advantages in float64, 0 where the rollout was not scored, and which rollouts were."""
+def _read_advantages(per_reward_advantages: Tensor, scored_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Return the advantages in float64, 0 where the rollout was not scored, and which rollouts were (None: all)."""
     name = "per_reward_advantages"
     checks.floating(per_reward_advantages, name)
     shape = tuple(per_reward_advantages.shape)
     if len(shape) != 2 or 0 in shape:
         raise checks.fail(ShapeError, name, "be [N, K] with at least one rollout and one reward", f"shape {shape}")
-    each_reward = read_scored(scored_mask, per_reward_advantages)
+    each_reward = read_scored_rewards(scored_mask, per_reward_advantages)
     checks.finite(per_reward_advantages, name, where=each_reward)
     # the exact tie 8/10 = 0.8 and an ε of 1e-8 beside 10 exist only in double precision
     double = torch.float32 if per_reward_advantages.device.type == "mps" else torch.float64
-    return select(per_reward_advantages.to(double), each_reward), each_reward.any(-1)
+    advantages = per_reward_advantages.to(double)
+    return (advantages, None) if each_reward is None else (select(advantages, each_reward), each_reward.any(-1))
 
 
 def _signal_to_noise(parts: Tensor, eps: float) -> Tensor:

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.credit.membership import Ids, Singleton, group_rows, refuse_singletons
+from rosellm.roserlhf.credit.identifiers import number_of_groups
+from rosellm.roserlhf.credit.members import Ids, read_scored, row_ids
+from rosellm.roserlhf.credit.nesting import Singleton, refuse_singletons
 from rosellm.roserlhf.credit.statistics import StdKind, check_std, group_statistics
 from rosellm.roserlhf.errors import ConfigError, ShapeError
 from rosellm.roserlhf.masked import at_least_float32, select
@@ -82,8 +84,7 @@ def gdpo_advantages(
         >>> gdpo_advantages(rewards, ["a", "a", "b", "b"], whiten="none")
         tensor([-1.,  1., -2.,  2.])
     """
-    advantages, scored, _ = normalised_rewards(rewards, group_ids, std=std, eps=eps, scored_mask=scored_mask, singleton=singleton)
-    kept = scored.any(-1)
+    advantages, kept, _ = normalised_rewards(rewards, group_ids, std=std, eps=eps, scored_mask=scored_mask, singleton=singleton)
     counts = read_lengths(lengths, whiten, advantages, needless=whiten != "token")
     last_eps = read_whiten_eps(whiten_eps, whiten, eps)
     sums = added_up(advantages * read_weights(weights, advantages))
@@ -92,8 +93,8 @@ def gdpo_advantages(
 
 def normalised_rewards(
     rewards: Tensor, group_ids: Ids, *, std: StdKind, eps: float, scored_mask: Tensor | None, singleton: Singleton
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the advantage of every reward `[N, K]` (0 where it was not scored), what was scored `[N, K]`, and dense ids `[N]`."""
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Return the advantage of every reward `[N, K]`, whether any was scored `[N]` (None: all were) and the dense group ids."""
     checks.floating(rewards, "rewards")
     if rewards.ndim != 2 or 0 in rewards.shape:
         raise checks.fail(
@@ -102,27 +103,26 @@ def normalised_rewards(
     check_std(std)
     checks.number_in(eps, "eps", 0.0, float("inf"), open_high=True)
     checks.one_of(singleton, "singleton", ("zero", "error"))
-    scored = read_scored(scored_mask, rewards)
+    scored = read_scored_rewards(scored_mask, rewards)
     checks.finite(rewards, "rewards", where=scored)
-    ids = group_rows(group_ids, "group_ids", rewards)
-    # one group per (task, reward): whether a reward was scored may differ from reward to reward
-    cells = (ids.unsqueeze(-1) * rewards.shape[1] + torch.arange(rewards.shape[1], device=ids.device)).flatten()
-    statistics = group_statistics(rewards.flatten(), cells, where=scored.flatten())
+    ids = row_ids(group_ids, "group_ids", rewards)
+    # one group per (reward, task), reward after reward: what was scored may differ from reward to reward
+    count, groups = rewards.shape[1], number_of_groups(ids)
+    cells = (groups * torch.arange(count, device=ids.device).unsqueeze(-1) + ids).flatten()
+    where = None if scored is None else scored.T.flatten()
+    statistics = group_statistics(rewards.T.flatten(), cells, where=where, groups=groups * count)
+    advantages = statistics.standardized(std, eps).view(count, -1).T
     if singleton == "error":
         refuse_singletons(statistics.count, "rewards", "scored member of its group per reward")
-    standardised = select(statistics.standardized(std, eps), statistics.where)
-    return standardised.view(rewards.shape), scored, ids
+    return advantages, None if scored is None else scored.any(-1), ids
 
 
-def read_scored(scored_mask: Tensor | None, rewards: Tensor) -> Tensor:
-    """Return what was scored, as a boolean of the shape of `rewards`; `[N]` stands for all rewards of a rollout."""
-    if scored_mask is None:
-        return torch.ones_like(rewards, dtype=torch.bool)
-    checks.tensor(scored_mask, "scored_mask")
-    like = rewards if scored_mask.ndim == rewards.ndim else rewards[:, 0]
-    checks.same_shape(scored_mask, "scored_mask", like, "rewards")
-    scored: Tensor = checks.mask(scored_mask, "scored_mask")
-    return scored if scored.ndim == rewards.ndim else scored.unsqueeze(-1).expand_as(rewards)
+def read_scored_rewards(scored_mask: Tensor | None, rewards: Tensor) -> Tensor | None:
+    """Return which rewards were scored, `[N, K]`; a mask `[N]` stands for all rewards of a rollout. None: all were scored."""
+    if not isinstance(scored_mask, Tensor) or scored_mask.ndim == rewards.ndim:
+        return read_scored(scored_mask, rewards)
+    scored = read_scored(scored_mask, rewards[:, 0])
+    return None if scored is None else scored.unsqueeze(-1).expand_as(rewards)
 
 
 def read_weights(weights: Tensor | Sequence[float] | None, advantages: Tensor) -> Tensor:
@@ -177,18 +177,19 @@ def read_whiten_eps(whiten_eps: float | None, whiten: Whitening, eps: float) -> 
     return whiten_eps
 
 
-def whitened(sums: Tensor, kept: Tensor, whiten: Whitening, counts: Tensor, std: StdKind, eps: float) -> Tensor:
+def whitened(sums: Tensor, kept: Tensor | None, whiten: Whitening, counts: Tensor, std: StdKind, eps: float) -> Tensor:
     """Standardise the kept sums over the batch; what is not kept, or has no token to carry it, is 0."""
-    one_group = torch.zeros_like(kept, dtype=torch.int64)
     if whiten == "none":
-        return select(sums, kept)
-    if whiten == "rollout":
-        return select(group_statistics(sums, one_group, where=kept, groups=1).standardized(std, eps), kept)
-    kept = kept & (counts > 0)
-    statistics = group_statistics(sums, one_group, where=kept, groups=1)
-    counts = select(counts, kept)
-    tokens = counts.sum()
-    centred = statistics.above_low - (counts * statistics.above_low).sum() / tokens
-    free = tokens - 1 if std == "sample" else tokens
-    variance = (counts * centred.square()).sum() / free
-    return torch.where(kept & ~statistics.uniform, centred / (variance + eps).sqrt(), 0.0)
+        return sums if kept is None else select(sums, kept)
+    counted = counts > 0 if kept is None else kept & (counts > 0)
+    counts, low = select(counts, counted), torch.where(counted, sums, float("inf")).amin()
+    distance = select(sums - low, counted)
+    spread = distance.amax()
+    total = counts.sum()
+    # the spread as unit: squares of numbers in [0, 1] neither overflow nor vanish
+    unit = torch.where(spread > 0, spread, 1.0)
+    position = distance / unit
+    centred = position - (counts * position).sum() / total
+    variance = (counts * centred.square()).sum() / (total - 1 if std == "sample" else total)
+    divisor = (variance + eps / unit**2).sqrt() if whiten == "token" else variance.sqrt() + eps / unit
+    return torch.where(counted & (spread > 0), centred / divisor, 0.0)

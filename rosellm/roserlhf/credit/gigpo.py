@@ -11,9 +11,10 @@ from torch import Tensor
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.credit.identifiers import integer_ids, number_of_groups
-from rosellm.roserlhf.credit.membership import Ids, Singleton, group_rows, refuse_singletons, require_one_group
+from rosellm.roserlhf.credit.members import Ids, read_scored, row_ids
+from rosellm.roserlhf.credit.nesting import Singleton, group_of_members, refuse_singletons
 from rosellm.roserlhf.credit.statistics import StdKind, group_count, group_statistics, group_sum
-from rosellm.roserlhf.credit.tree import Normalization, check_normalization, read_scored_rows, relative
+from rosellm.roserlhf.credit.tree import Normalization, check_normalization, relative
 from rosellm.roserlhf.errors import ConfigError, ShapeError
 from rosellm.roserlhf.masked import at_least_float32, select
 
@@ -122,19 +123,23 @@ def gigpo_advantages(
         tensor([ 2.0000,  1.0000, -2.0000, -1.0000])
     """
     _check_options(omega, gamma, normalization, std, eps, episode_statistics, merge_equal_actions, action_keys, singleton)
-    rewards, tasks, trajectories, scored = _read_rows(step_rewards, trajectory_ids, group_ids, scored_mask)
-    states = _within(tasks, group_rows(state_keys, "state_keys", step_rewards), scored)
+    rows = _read_rows(step_rewards, trajectory_ids, group_ids, scored_mask)
+    states = _within(rows.tasks, row_ids(state_keys, "state_keys", step_rewards), rows.scored)
 
-    returns = _returns(rewards, trajectories, gamma) - _read_penalties(step_penalties, rewards, scored)
+    returns = _returns(rows, gamma)
+    if step_penalties is not None:
+        returns = returns - _read_penalties(step_penalties, rows)
     compared = returns
     if action_keys is not None:
-        actions = _within(states, group_rows(action_keys, "action_keys", step_rewards), scored)
-        compared = group_statistics(returns, actions).mean[actions]
-    step = relative(group_statistics(compared, states, where=scored), normalization, std, eps)
-    episode = _episode_part(rewards, trajectories, tasks, scored, episode_statistics, normalization, std, eps, singleton)
+        actions = _within(states, row_ids(action_keys, "action_keys", step_rewards), rows.scored)
+        choices = group_statistics(returns, actions)
+        compared = choices.of_rows(choices.mean)
+    found = group_statistics(compared, states, where=rows.scored)
+    step = relative(found, normalization, std, eps)
+    episode = _episode_part(rows, episode_statistics, normalization, std, eps, singleton)
 
     dtype = at_least_float32(step_rewards).dtype
-    sizes = group_count(states, number_of_groups(states))[states]
+    sizes = group_count(states, len(found.count)).index_select(0, states)
     both = episode + omega * step
     return GigpoAdvantages(both.to(dtype), episode.to(dtype), step.to(dtype), returns.to(dtype), states, sizes)
 
@@ -163,83 +168,91 @@ def _check_options(
         raise checks.fail(ConfigError, "action_keys", "be left out unless merge_equal_actions=True", "action keys", fix=fix)
 
 
-def _read_rows(
-    step_rewards: Tensor, trajectory_ids: Ids, group_ids: Ids, scored_mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return rewards (0 where unscored), dense tasks and trajectories, and which rows belong to a scored trajectory."""
+@dataclass(frozen=True)
+class _Rows:
+    """N steps of M trajectories; ids are dense."""
+
+    rewards: Tensor
+    """`[N]` float64 where the device has it; 0 where unscored."""
+    tasks: Tensor
+    """`[N]` task of each step."""
+    trajectories: Tensor
+    """`[N]` trajectory of each step."""
+    scored: Tensor | None
+    """`[N]` boolean: every step of the trajectory is scored; None: all are."""
+    task_of: Tensor
+    """`[M]` task of each trajectory."""
+
+
+def _read_rows(step_rewards: Tensor, trajectory_ids: Ids, group_ids: Ids, scored_mask: Tensor | None) -> _Rows:
     checks.floating(step_rewards, "step_rewards")
     if step_rewards.ndim != 1 or not step_rewards.numel():
         raise checks.fail(ShapeError, "step_rewards", "be [N] with at least one step", f"shape {tuple(step_rewards.shape)}")
-    scored = read_scored_rows(scored_mask, step_rewards, "step_rewards")
+    scored = read_scored(scored_mask, step_rewards)
     checks.finite(step_rewards, "step_rewards", where=scored)
-    trajectories = group_rows(trajectory_ids, "trajectory_ids", step_rewards)
-    tasks = group_rows(group_ids, "group_ids", step_rewards)
-    require_one_group(trajectories, "trajectory_ids", tasks)
-    if scored_mask is not None:
-        missing = group_count(trajectories, number_of_groups(trajectories), ~scored)
-        scored = missing[trajectories] == 0
-    double = torch.float32 if step_rewards.device.type == "mps" else torch.float64
-    return select(step_rewards.to(double), scored), tasks, trajectories, scored
+    trajectories, tasks = row_ids(trajectory_ids, "trajectory_ids", step_rewards), row_ids(group_ids, "group_ids", step_rewards)
+    count = number_of_groups(trajectories)
+    task_of = group_of_members(trajectories, count, tasks, "trajectory_ids")
+    rewards = step_rewards.to(torch.float32 if step_rewards.device.type == "mps" else torch.float64)
+    if scored is not None:
+        scored = (group_count(trajectories, count, ~scored) == 0).index_select(0, trajectories)
+        rewards = select(rewards, scored)
+    return _Rows(rewards, tasks, trajectories, scored, task_of)
 
 
-def _read_penalties(step_penalties: Tensor | None, rewards: Tensor, scored: Tensor) -> Tensor:
-    if step_penalties is None:
-        return torch.zeros_like(rewards)
+def _read_penalties(step_penalties: Tensor, rows: _Rows) -> Tensor:
     checks.floating(step_penalties, "step_penalties")
-    checks.same_shape(step_penalties, "step_penalties", rewards, "step_rewards")
-    checks.finite(step_penalties, "step_penalties", where=scored)
-    return select(step_penalties.to(rewards.dtype), scored)
+    checks.same_shape(step_penalties, "step_penalties", rows.rewards, "step_rewards")
+    checks.finite(step_penalties, "step_penalties", where=rows.scored)
+    penalties = step_penalties.to(rows.rewards.dtype)
+    return penalties if rows.scored is None else select(penalties, rows.scored)
 
 
-def _within(groups: Tensor, keys: Tensor, scored: Tensor) -> Tensor:
+def _within(groups: Tensor, keys: Tensor, scored: Tensor | None) -> Tensor:
     """Return dense ids of the pairs (group, key); unscored rows stand alone, so that no size counts them."""
-    rows = torch.arange(keys.numel(), device=keys.device)
     pairs = groups * number_of_groups(keys) + keys
-    return integer_ids(torch.where(scored, pairs, -1 - rows), "state_keys")
+    if scored is not None:
+        pairs = torch.where(scored, pairs, -1 - torch.arange(keys.numel(), device=keys.device))
+    return integer_ids(pairs, "state_keys")
 
 
-def _returns(rewards: Tensor, trajectories: Tensor, gamma: float) -> Tensor:
+def _returns(rows: _Rows, gamma: float) -> Tensor:
     """Discount within each trajectory, whose rows may be anywhere but are in order of time.
 
     All last steps first, then all steps before them, and so on: each return is rounded as in the plain loop over its trajectory, so
     that equal ways to an end have equal returns wherever their rows stand, and a group of them is uniform.
     """
-    count = number_of_groups(trajectories)
-    lengths = group_count(trajectories, count)
-    order = torch.argsort(trajectories, stable=True)
-    owner = trajectories[order]
-    steps_left = lengths.cumsum(0)[owner] - 1 - torch.arange(owner.numel(), device=owner.device)
-    alive = torch.bincount(steps_left)
+    count = len(rows.task_of)
+    lengths = group_count(rows.trajectories, count)
+    owner, rewards, order = rows.trajectories, rows.rewards, None
+    if bool((owner[1:] < owner[:-1]).any()):  # dense ids that never fall: each trajectory is one stretch of rows already
+        order = torch.argsort(owner, stable=True)
+        owner, rewards = owner.index_select(0, order), rewards.index_select(0, order)
+    steps_left = (lengths.cumsum(0) - 1).index_select(0, owner) - torch.arange(len(owner), device=owner.device)
+    alive = group_count(steps_left, int(lengths.max()))
     # the longest trajectories come first on each level: those that go on are then the first of the level before
-    rank = torch.empty_like(lengths)
-    rank[torch.argsort(lengths, descending=True)] = torch.arange(count, device=rank.device)
-    place = (alive.cumsum(0) - alive)[steps_left] + rank[owner]
-    returns = torch.empty_like(rewards)
-    returns[place] = rewards[order]
-    levels = returns.split(alive.tolist())
-    for after, level in itertools.pairwise(levels):
-        level.add_(gamma * after[: level.numel()])
-    return torch.empty_like(rewards).index_copy_(0, order, returns[place])
+    rank = torch.argsort(torch.argsort(lengths, descending=True))
+    place = (alive.cumsum(0) - alive).index_select(0, steps_left) + rank.index_select(0, owner)
+    levels = torch.empty_like(rewards).index_copy_(0, place, rewards)
+    for after, level in itertools.pairwise(levels.split(alive.tolist())):
+        level.add_(gamma * after[: len(level)])
+    returns = levels.index_select(0, place)
+    return returns if order is None else torch.empty_like(returns).index_copy_(0, order, returns)
 
 
 def _episode_part(
-    rewards: Tensor,
-    trajectories: Tensor,
-    tasks: Tensor,
-    scored: Tensor,
-    episode_statistics: str,
-    normalization: Normalization,
-    std: StdKind,
-    eps: float,
-    singleton: Singleton,
+    rows: _Rows, episode_statistics: str, normalization: Normalization, std: StdKind, eps: float, singleton: Singleton
 ) -> Tensor:
-    count = number_of_groups(trajectories)
-    # rows of one trajectory agree on its task and on whether it is scored, so any of them may write
-    task = tasks.new_empty(count).index_copy_(0, trajectories, tasks)
-    valid = scored.new_empty(count).index_copy_(0, trajectories, scored)
+    count = len(rows.task_of)
+    scored = rows.scored
+    # the rows of a trajectory agree on whether it is scored, so any of them may write
+    valid = None if scored is None else scored.new_empty(count).index_copy_(0, rows.trajectories, scored)
     if singleton == "error":
-        refuse_singletons(group_count(task, number_of_groups(task), valid), "group_ids", "scored trajectory per task")
-    totals = group_sum(rewards, trajectories, count)
+        tasks = number_of_groups(rows.task_of)
+        refuse_singletons(group_count(rows.task_of, tasks, valid), "group_ids", "scored trajectory per task")
+    totals = group_sum(rows.rewards, rows.trajectories, count)
     if episode_statistics == "steps":
-        return relative(group_statistics(totals[trajectories], tasks, where=scored), normalization, std, eps)
-    return relative(group_statistics(totals, task, where=valid), normalization, std, eps)[trajectories]
+        of_steps = totals.index_select(0, rows.trajectories)
+        return relative(group_statistics(of_steps, rows.tasks, where=scored), normalization, std, eps)
+    of_trajectories = relative(group_statistics(totals, rows.task_of, where=valid), normalization, std, eps)
+    return of_trajectories.index_select(0, rows.trajectories)

@@ -108,7 +108,7 @@ def grouped_advantages(
     return advantages.to(at_least_float32(rewards).dtype)
 
 
-def _batch_scale(rewards: Tensor, scored: Tensor, std: StdKind, eps: float) -> Tensor:
+def _batch_scale(rewards: Tensor, scored: Tensor | None, std: StdKind, eps: float) -> Tensor:
     """Deviation of all scored rewards plus eps; 1 where they are uniform and every group with them."""
     batch = group_statistics(rewards, torch.zeros_like(rewards, dtype=torch.int64), scored, groups=1)
     return torch.where(batch.uniform, 1.0, batch.deviation(std) + eps)

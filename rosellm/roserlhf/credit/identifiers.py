@@ -90,13 +90,16 @@ def _from_integers(ids: Tensor) -> Tensor:
     low, high = (int(bound) for bound in torch.aminmax(ids))
     size = high - low + 1
     if size <= _TABLE_PER_ID * ids.numel():
-        ids = ids - low
+        ids = ids - low if low else ids
     else:
         distinct, ids = torch.unique(ids, return_inverse=True)
         size = distinct.numel()
-    rows = torch.arange(ids.numel(), device=ids.device)
-    first = torch.full((size,), ids.numel(), device=ids.device).scatter_reduce_(0, ids, rows, "amin")[ids]
-    return ((first == rows).cumsum(0) - 1)[first]
+    count = ids.numel()
+    first = torch.full((size,), count, device=ids.device)  # a place of the table that no id has keeps `count`
+    first.scatter_reduce_(0, ids, torch.arange(count, device=ids.device), "amin")
+    starts = ids.new_zeros(count + 1).index_fill_(0, first, 1)
+    starts[count] = 0
+    return (starts.cumsum(0) - 1).index_select(0, first).index_select(0, ids)
 
 
 def _from_values(ids: Sequence[Hashable], argument: str) -> Tensor:

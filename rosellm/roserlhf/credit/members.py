@@ -6,7 +6,6 @@ from collections.abc import Hashable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
@@ -17,8 +16,8 @@ Ids: TypeAlias = Tensor | np.ndarray[Any, Any] | Sequence[Hashable]
 """One identifier per row: an integer tensor, an array of integers or strings, or a list or tuple of hashable values."""
 
 
-def read_members(rewards: Tensor, group_ids: Ids, scored_mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Check rewards `[N]` with their groups and return dense ids `[N]` and, boolean `[N]`, who was scored."""
+def read_members(rewards: Tensor, group_ids: Ids, scored_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Check rewards `[N]` with their groups and return dense ids `[N]` and, boolean `[N]`, who was scored (None: everyone)."""
     checks.floating(rewards, "rewards")
     if rewards.ndim != 1:
         raise checks.fail(ShapeError, "rewards", "have 1 dimension, one reward per row", f"shape {tuple(rewards.shape)}")
@@ -27,7 +26,7 @@ def read_members(rewards: Tensor, group_ids: Ids, scored_mask: Tensor | None) ->
     checks.each(
         "rewards",
         "be finite wherever a row is scored",
-        lambda: (rewards, ~rewards.isfinite() & scored),
+        lambda: (rewards, ~rewards.isfinite() if scored is None else ~rewards.isfinite() & scored),
         NonFiniteError,
         fix="leave what was not scored out of scored_mask",
     )
@@ -41,10 +40,10 @@ def row_ids(ids: Ids, argument: str, rows: Tensor) -> Tensor:
     return integer_ids(ids, argument, len(rows)).to(rows.device)
 
 
-def read_scored(scored_mask: Tensor | None, rewards: Tensor) -> Tensor:
+def read_scored(scored_mask: Tensor | None, rewards: Tensor) -> Tensor | None:
     """Return who was scored as a boolean tensor; None: everyone."""
     if scored_mask is None:
-        return torch.ones_like(rewards, dtype=torch.bool)
+        return None
     checks.tensor(scored_mask, "scored_mask")
     checks.same_shape(scored_mask, "scored_mask", rewards, "rewards")
     scored: Tensor = checks.mask(scored_mask, "scored_mask")

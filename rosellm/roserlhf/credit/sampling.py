@@ -59,13 +59,13 @@ def dynamic_sampling_mask(
     if rule == "some_correct" and rewards.dtype == torch.bool:
         rewards = rewards.float()
     ids, scored = read_members(rewards, group_ids, scored_mask)
+    found = group_statistics(rewards, ids, scored)
     if rule == "some_correct":
         checks.each(
             "rewards",
             "be exactly 0 or 1 wherever a row is scored",
-            lambda: (rewards, (rewards != 0) & (rewards != 1) & scored),
+            lambda: (rewards, (rewards != 0) & (rewards != 1) & found.where),
             RangeError,
             fix="rule='not_uniform' judges other rewards",
         )
-    found = group_statistics(rewards, ids, scored)  # of zeros and ones, some correct and some not is: not uniform
-    return ~found.of_rows(found.uniform) & scored
+    return ~found.of_rows(found.uniform) & found.where  # of zeros and ones, some right and some wrong is: not uniform

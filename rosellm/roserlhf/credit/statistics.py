@@ -15,7 +15,6 @@ from torch import Tensor
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.credit.identifiers import number_of_groups
-from rosellm.roserlhf.masked import select
 
 StdKind = Literal["population", "sample"]
 """Which standard deviation: divisor n, or n - 1."""
@@ -94,14 +93,14 @@ def group_statistics(values: Tensor, ids: Tensor, where: Tensor | None = None, g
         >>> found.mean, found.deviation(), found.uniform
         (tensor([2., 5.], dtype=torch.float64), tensor([1., 0.], dtype=torch.float64), tensor([False,  True]))
     """
-    chosen = torch.ones_like(ids, dtype=torch.bool) if where is None else where
     size = number_of_groups(ids) if groups is None else groups
     work = values.to(_accumulator(values))
-    count = group_count(ids, size, chosen)
-    low, high = group_range(work, ids, size, chosen)
-    above_low = select(work - low.index_select(-1, ids), chosen)
+    count = group_count(ids, size, where)
+    low, high = group_range(work, ids, size, where)
+    above_low = _select(work - low.index_select(-1, ids), where)
     mean_above_low = group_sum(above_low, ids, size) / count.clamp(min=1)
-    centred = select(above_low - mean_above_low.index_select(-1, ids), chosen)
+    centred = _select(above_low - mean_above_low.index_select(-1, ids), where)
+    chosen = torch.ones_like(ids, dtype=torch.bool) if where is None else where
     return GroupStatistics(ids, chosen, count, low, high, high == low, above_low, mean_above_low, centred)
 
 
@@ -113,19 +112,21 @@ def group_count(ids: Tensor, groups: int, where: Tensor | None = None) -> Tensor
 
 def group_sum(values: Tensor, ids: Tensor, groups: int, where: Tensor | None = None) -> Tensor:
     """Add up the selected values of each group, `[..., N]` -> `[..., G]`, float64 where the device has it."""
-    work = values.to(_accumulator(values))
-    chosen = work if where is None else select(work, where)
-    return chosen.new_zeros(*values.shape[:-1], groups).index_add_(-1, ids, chosen)
+    work = _select(values.to(_accumulator(values)), where)
+    return work.new_zeros(*values.shape[:-1], groups).index_add_(-1, ids, work)
 
 
 def group_range(values: Tensor, ids: Tensor, groups: int, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the smallest and the largest selected value of each group, `[..., N]` -> two `[..., G]`; 0 where there is none."""
-    index = ids.expand(values.shape)
+    work = values.to(_accumulator(values))
+    # compared as integers of the same order, which is several times faster than as floating-point numbers that may be NaN
+    rank = _flip_negative(work.view(_INTEGER[work.dtype]))
+    index, limit = ids.expand(values.shape), torch.iinfo(rank.dtype)
     bounds = []
-    for start, reduction in ((float("inf"), "amin"), (float("-inf"), "amax")):
-        chosen = values if where is None else select(values, where, start)
-        bound = values.new_full((*values.shape[:-1], groups), start).scatter_reduce_(-1, index, chosen, reduction)
-        bounds.append(torch.where(bound == start, 0.0, bound))
+    for start, reduction in ((limit.max, "amin"), (limit.min, "amax")):
+        chosen = rank if where is None else torch.where(where, rank, start)
+        found = rank.new_full((*values.shape[:-1], groups), start).scatter_reduce_(-1, index, chosen, reduction)
+        bounds.append(torch.where(found == start, 0.0, _flip_negative(found).view(work.dtype)))
     return bounds[0], bounds[1]
 
 
@@ -136,3 +137,15 @@ def check_std(std: str) -> None:
 
 def _accumulator(values: Tensor) -> torch.dtype:
     return torch.float32 if values.device.type == "mps" else torch.float64
+
+
+_INTEGER = {torch.float32: torch.int32, torch.float64: torch.int64}
+
+
+def _flip_negative(bits: Tensor) -> Tensor:
+    """Turn the bits of floating-point numbers into integers of the same order, and back: below zero, larger bits are smaller."""
+    return bits ^ ((bits >> (8 * bits.itemsize - 1)) & torch.iinfo(bits.dtype).max)
+
+
+def _select(values: Tensor, where: Tensor | None) -> Tensor:
+    return values if where is None else torch.where(where, values, 0.0)

@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.credit.membership import Ids, Singleton, group_rows, refuse_singletons, require_one_group
+from rosellm.roserlhf.credit.identifiers import number_of_groups
+from rosellm.roserlhf.credit.members import Ids, read_members, row_ids
+from rosellm.roserlhf.credit.nesting import Singleton, group_of_members, refuse_singletons
 from rosellm.roserlhf.credit.statistics import GroupStatistics, StdKind, check_std, group_statistics
-from rosellm.roserlhf.errors import DtypeError, RangeError, ShapeError
-from rosellm.roserlhf.masked import at_least_float32, select
+from rosellm.roserlhf.errors import ShapeError
+from rosellm.roserlhf.masked import at_least_float32
 
 Normalization = Literal["std", "none"]
 """Divide the distance from the mean by the standard deviation, or leave it as it is."""
@@ -91,10 +93,9 @@ def tree_advantages(
         raise checks.fail(ShapeError, "rewards", "be [N] with at least one leaf", f"shape {tuple(rewards.shape)}")
     check_normalization(normalization, std, eps)
     checks.one_of(singleton, "singleton", ("zero", "error"))
-    scored = read_scored_rows(scored_mask, rewards, "rewards")
-    checks.finite(rewards, "rewards", where=scored)
-    trees, groups = group_rows(tree_ids, "tree_ids", rewards), group_rows(group_ids, "group_ids", rewards)
-    require_one_group(trees, "tree_ids", groups)
+    groups, scored = read_members(rewards, group_ids, scored_mask)
+    trees = row_ids(tree_ids, "tree_ids", rewards)
+    group_of_members(trees, number_of_groups(trees), groups, "tree_ids")
     within, across = group_statistics(rewards, trees, where=scored), group_statistics(rewards, groups, where=scored)
     if singleton == "error":
         refuse_singletons(across.count, "group_ids", "scored leaf per task")
@@ -110,20 +111,9 @@ def check_normalization(normalization: str, std: str, eps: float) -> None:
     checks.number_in(eps, "eps", 0.0, float("inf"), open_high=True)
 
 
-def read_scored_rows(scored_mask: Tensor | None, rows: Tensor, name: str) -> Tensor:
-    """Return which rows were scored, `[N]` boolean; all of them by default."""
-    if scored_mask is None:
-        return torch.ones_like(rows, dtype=torch.bool)
-    checks.tensor(scored_mask, "scored_mask")
-    checks.same_shape(scored_mask, "scored_mask", rows, name)
-    scored: Tensor = checks.mask(scored_mask, "scored_mask")
-    return scored
-
-
 def relative(statistics: GroupStatistics, normalization: Normalization, std: StdKind, eps: float) -> Tensor:
     """Return the distance of each selected row from the mean of its group, in deviations or as it is; 0 elsewhere."""
-    found = statistics.standardized(std, eps) if normalization == "std" else statistics.centred
-    return select(found, statistics.where)
+    return statistics.standardized(std, eps) if normalization == "std" else statistics.centred
 
 
 class TreeBudget(NamedTuple):
@@ -156,10 +146,8 @@ def tree_budget(num_trees: int, num_expansions: int, num_rounds: int) -> TreeBud
         >>> tree_budget(2, 2, 1)  # six rollouts for the price of four
         TreeBudget(leaves=6, expected_chains=4.0)
     """
-    for name, value, least in (("num_trees", num_trees, 1), ("num_expansions", num_expansions, 0), ("num_rounds", num_rounds, 0)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise checks.fail(DtypeError, name, "be an integer", repr(value))
-        if value < least:
-            raise checks.fail(RangeError, name, f"be at least {least}", value)
+    checks.count(num_trees, "num_trees", at_least=1)
+    checks.count(num_expansions, "num_expansions")
+    checks.count(num_rounds, "num_rounds")
     branches = num_rounds * num_expansions
     return TreeBudget(num_trees * (branches + 1), num_trees + num_trees * branches / 2)
