@@ -57,3 +57,61 @@ def kl_exact(logits: list[float], reference: list[float], temperature: float, su
 
     pairs = zip(distribution(logits), distribution(reference), strict=True)
     return sum(p * (math.log(p) - math.log(q)) for p, q in pairs if p > 0)
+
+
+def corrected(
+    log_ratios: Rows,
+    mask: Mask,
+    *,
+    level: str,
+    action: str,
+    low: float,
+    high: float,
+    closed: bool = True,
+    filter_only: bool = False,
+    segments: list[list[int]] | None = None,
+) -> tuple[Rows, Mask, list[float]]:
+    """Weight and verdict of each token, and the ratio of every unit of the level that has a live token."""
+    weights = [[0.0] * len(row) for row in mask]
+    keep = [[0] * len(row) for row in mask]
+    ratios = []
+    for i, row in enumerate(mask):
+        for unit in _units(row, level, None if segments is None else segments[i]):
+            logs = [log_ratios[i][t] for t in unit]
+            ratio = math.exp(sum(logs) if level == "product_sequence" else sum(logs) / len(logs))
+            ratios.append(ratio)
+            inside = low <= ratio <= high if closed else low < ratio < high
+            for t in unit:
+                if action == "truncate":
+                    weights[i][t], keep[i][t] = min(max(ratio, low), high), 1
+                elif inside:
+                    weights[i][t], keep[i][t] = 1.0 if filter_only else ratio, 1
+    return weights, keep, ratios
+
+
+def _units(row: list[int], level: str, ids: list[int] | None) -> list[list[int]]:
+    live = [t for t, m in enumerate(row) if m]
+    if level == "token":
+        return [[t] for t in live]
+    if level != "segment":
+        return [live] if live else []
+    units: dict[int, list[int]] = {}
+    run = 0
+    for t, m in enumerate(row):
+        if m:
+            units.setdefault(run if ids is None else ids[t], []).append(t)
+        else:
+            run += 1
+    return list(units.values())
+
+
+def off_policy_masked(current: Rows, behavior: Rows, advantages: Rows, mask: Mask, delta: float) -> Mask:
+    """Keep all but the tokens with A < 0 of rows whose mean log(behaviour / current) is above delta."""
+    keep = [list(row) for row in mask]
+    for i, row in enumerate(mask):
+        live = [t for t, m in enumerate(row) if m]
+        drift = sum(behavior[i][t] - current[i][t] for t in live) / max(len(live), 1)
+        for t in live:
+            if advantages[i][t] < 0 and drift > delta:
+                keep[i][t] = 0
+    return keep

@@ -447,7 +447,9 @@ def test_outputs_are_frozen_and_have_the_named_fields() -> None:
         losses.GspoPolicyLossOutput: {
             "loss", "objective", "sequence_ratio_divergence", "sequence_clip_fraction", "mean_sequence_ratio", "sequence_ratios",
         },
-        losses.SapoPolicyLossOutput: {"loss", "objective", "approximate_kl", "mean_ratio", "mean_gradient_gate", "mean_gradient_weight"},
+        losses.SapoPolicyLossOutput: {
+            "loss", "objective", "approximate_kl", "mean_ratio", "mean_gradient_gate", "mean_gradient_weight",
+        },
         losses.ReinforcePolicyLossOutput: {"loss", "objective", "approximate_kl", "mean_ratio"},
         losses.CispoPolicyLossOutput: {"loss", "objective", "approximate_kl", "clip_fraction", "mean_ratio", "mean_weight"},
         losses.TotalVariationPolicyLossOutput: {

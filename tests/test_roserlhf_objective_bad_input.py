@@ -56,8 +56,11 @@ NAME_OF_OLD = {
     "value_clipped": "old_values",
 }
 NAME_OF_ADVANTAGES = {
-    **{"gspo": "sequence_advantages", "gspo_token": "token_advantages", "sapo": "token_advantages"},
-    **{"value": "returns", "value_clipped": "returns"},
+    "gspo": "sequence_advantages",
+    "gspo_token": "token_advantages",
+    "sapo": "token_advantages",
+    "value": "returns",
+    "value_clipped": "returns",
 }
 NAME_OF_CURRENT = {"value": "values", "value_clipped": "values"}
 READS_NO_OLD = ("value",)

@@ -73,7 +73,7 @@ def assert_same_output(name: str, batch: Batch, backend: str, **how: Any) -> Non
 
 VARIANTS = ("dual_clipped", "decoupled_truncated", "total_variation_capped", "sao_attached", "value")
 """Settings of an objective that is tried anyway."""
-EVERY_LAYOUT = {
+EVERY_LAYOUT: dict[str, Callable[..., Batch]] = {
     "padded": cases.padded,
     "labels": cases.packed,
     "boundaries": cases.by_boundaries,
@@ -97,7 +97,7 @@ def test_packed_sequences_are_one_graph() -> None:
 @pytest.mark.parametrize(("name", "aggregation"), list(itertools.product(OBJECTIVES, AGGREGATIONS)))
 def test_everything_is_one_graph_forward_and_backward(name: str, aggregation: str) -> None:
     for layout, make in EVERY_LAYOUT.items():
-        batch: Batch = make(a_batch())
+        batch = make(a_batch())
         try:
             assert_same_output(name, batch, "aot_eager", **cases.how_to(aggregation, batch))
         except Exception as error:

@@ -397,13 +397,13 @@ def test_an_empty_micro_batch_with_a_denominator_is_a_zero_in_the_graph() -> Non
     assert gradient(out.loss, current) == [[0.0, 0.0]]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@SURPRISING
+@pytest.mark.parametrize("estimator", ["k3", "k3_k2_gradient"])
 def test_compiles_without_a_break(estimator: Any) -> None:
-    current, reference, ones = (torch.randn(2, 5, device=DEVICE) for _ in range(3))
+    current, reference = torch.randn(2, 5, device=DEVICE, requires_grad=True), torch.randn(2, 5, device=DEVICE)
     ones = torch.ones(2, 5, dtype=torch.bool, device=DEVICE)
-    current.requires_grad_()
-    compiled = torch.compile(lambda c: kl_loss(c, reference, ones, estimator=estimator).loss, fullgraph=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.testing.assert_close(compiled(current), kl_loss(current, reference, ones, estimator=estimator).loss)
+    call = functools.partial(
+        kl_loss, reference_logprobs=reference, action_mask=ones, estimator=estimator, behavior_logprobs=reference
+    )
+    compiled = torch.compile(lambda c: call(c).loss, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(current), call(current).loss)

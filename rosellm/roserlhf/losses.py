@@ -19,6 +19,12 @@
 | `kl_penalty` | `r - β k(ℓ - ℓ_ref)` | InstructGPT 2203.02155 Eq. 2 | `objective/kl.py` |
 | `kl_estimate` | `l`, `l²/2`, `exp(-l) - 1 + l` with `l = ℓ - ℓ_ref` | Schulman 2020 | `objective/kl.py` |
 | `exact_kl` | `Σ π (log π - log π_ref)` over the vocabulary | Kullback & Leibler 1951 | `objective/kl.py` |
+| `mismatch_correction` | weights of `A`: `clip(ρ)` or `ρ 1[low ≤ ρ ≤ high]` | TIS 2025, ROLL | `objective/mismatch/` |
+| `tis` | `min(ρ, cap)` per token | TIS 2025 | `objective/mismatch/presets.py` |
+| `icepop` | `ρ 1[low ≤ ρ ≤ high]` per token | Ring-1T 2510.18855 | `objective/mismatch/presets.py` |
+| `mis` | `1[low ≤ ρ ≤ high]` per sequence and per token | Step-3.5 2602.10604 | `objective/mismatch/filters.py` |
+| `opsm` | 0 where `A < 0` and mean `ℓ_old - ℓ > δ` | DeepSeek-V3.2 2512.02556 | `objective/mismatch/filters.py` |
+| `effective_sample_size` | `(Σ w)² / Σ w²` | Kish 1965 | `objective/mismatch/correction.py` |
 | `direct_double_sided_mask` | `1 - low < ρ < 1 + high` | SAO 2607.07508 Eq. 3 | `objective/sao.py` |
 | `sequence_log_ratio` | sum or mean of `ℓ - ℓ_old` | GSPO 2507.18071 Eq. 7 | `objective/ratios.py` |
 | `gather_token_logprobs` | `ℓ = z[x] - log Σ exp(z)` | Williams 1992 | `objective/logprobs.py` |
@@ -52,6 +58,13 @@ from rosellm.roserlhf.objective.kl import kl_loss as kl_loss
 from rosellm.roserlhf.objective.kl import kl_penalty as kl_penalty
 from rosellm.roserlhf.objective.layout import Layout as Layout
 from rosellm.roserlhf.objective.logprobs import gather_token_logprobs as gather_token_logprobs
+from rosellm.roserlhf.objective.mismatch import MismatchCorrection as MismatchCorrection
+from rosellm.roserlhf.objective.mismatch import effective_sample_size as effective_sample_size
+from rosellm.roserlhf.objective.mismatch import icepop as icepop
+from rosellm.roserlhf.objective.mismatch import mis as mis
+from rosellm.roserlhf.objective.mismatch import mismatch_correction as mismatch_correction
+from rosellm.roserlhf.objective.mismatch import opsm as opsm
+from rosellm.roserlhf.objective.mismatch import tis as tis
 from rosellm.roserlhf.objective.outputs import CispoPolicyLossOutput as CispoPolicyLossOutput
 from rosellm.roserlhf.objective.outputs import DecoupledPolicyLossOutput as DecoupledPolicyLossOutput
 from rosellm.roserlhf.objective.outputs import GspoPolicyLossOutput as GspoPolicyLossOutput
@@ -81,6 +94,7 @@ __all__ = [
     "KlEstimator",
     "KlLossOutput",
     "Layout",
+    "MismatchCorrection",
     "Partial",
     "PolicyLossOutput",
     "ReinforcePolicyLossOutput",
@@ -93,16 +107,21 @@ __all__ = [
     "clipped_policy_loss",
     "decoupled_policy_loss",
     "direct_double_sided_mask",
+    "effective_sample_size",
     "exact_kl",
     "gather_token_logprobs",
     "gspo_policy_loss",
     "gspo_token_policy_loss",
+    "icepop",
     "kl_estimate",
     "kl_loss",
     "kl_penalty",
     "log_linear_proximal",
     "masked_mean",
     "merged_explained_variance",
+    "mis",
+    "mismatch_correction",
+    "opsm",
     "reinforce_policy_loss",
     "rollout_denominators",
     "sao_coding",
@@ -111,6 +130,7 @@ __all__ = [
     "sapo_policy_loss",
     "sequence_log_ratio",
     "step_denominator",
+    "tis",
     "total_variation_policy_loss",
     "value_loss",
 ]

@@ -16,7 +16,7 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import DtypeError, RangeError
 from rosellm.roserlhf.masked import Partial, select
 from rosellm.roserlhf.objective.aggregation import Weighing
-from rosellm.roserlhf.objective.layout import Layout
+from rosellm.roserlhf.objective.layout import Layout, Sequences
 from rosellm.roserlhf.objective.segments import Segments
 
 
@@ -30,6 +30,8 @@ class SequenceMeans:
     """Boolean: the sequence has a live token somewhere."""
     share: Tensor
     """Part of the sequence's live tokens that is here, 1 without a group: counts it once however many ranks it is spread over."""
+    length: Tensor
+    """Number of live tokens of the sequence, on whatever rank."""
 
     def counted(self, values: Tensor, among: Tensor) -> Partial:
         """Return the partial of one value per sequence that adds up over the ranks of the group, too."""
@@ -48,20 +50,14 @@ def sequence_means(values: Tensor, units: Segments, group: dist.ProcessGroup | N
         total, lengths = table.to(values.dtype).unbind()
     live = lengths > 0
     divisor = lengths.masked_fill(~live, 1.0)
-    return SequenceMeans(total / divisor, live, here / divisor)
+    return SequenceMeans(total / divisor, live, here / divisor, lengths)
 
 
 def check_context(group: object, layout: Layout, how: Weighing) -> None:
     """Require what makes the sequences of the ranks the same ones, and lengths and divisors that count all ranks."""
     if group is None:
         return
-    if not (dist.is_available() and isinstance(group, dist.ProcessGroup)):
-        got = f"{group!r:.80} ({type(group).__name__})"
-        raise checks.fail(DtypeError, "context_group", "be a torch.distributed.ProcessGroup", got)
-    if how.sequences.ids is not None and (how.sequences.count is None or layout.get("position_ids") is not None):
-        requirement = "be rows, cu_seqlens or sequence_ids with num_sequences where a context_group is given"
-        fix = "the ranks must mean the same sequence by the same index"
-        raise checks.fail(RangeError, "sequences", requirement, "labels or positions", fix=fix)
+    check_same_sequences(group, layout, how.sequences)
     if how.denominator is None:
         requirement = "be given with context_group"
         raise checks.fail(RangeError, "denominator", requirement, None, fix="the count of this call is that of one rank")
@@ -70,3 +66,18 @@ def check_context(group: object, layout: Layout, how: Weighing) -> None:
         fix = 'use aggregation="rollout" with denominator from rollout_denominators, every sequence being a rollout'
         requirement = "not divide by the length of what this rank holds of a sequence, with context_group"
         raise checks.fail(RangeError, "aggregation", requirement, repr(how.aggregation), fix=fix)
+
+
+def check_same_sequences(group: object, layout: Layout, sequences: Sequences) -> None:
+    """Require a process group, if any, and what makes the sequences of its ranks the same ones."""
+    if group is None:
+        return
+    if not (dist.is_available() and isinstance(group, dist.ProcessGroup)):
+        got = f"{group!r:.80} ({type(group).__name__})"
+        raise checks.fail(DtypeError, "context_group", "be a torch.distributed.ProcessGroup", got)
+    if layout.get("position_ids") is not None:
+        fix = "a part begins anywhere in a sequence, so use cu_seqlens, or sequence_ids with num_sequences"
+        raise checks.fail(RangeError, "position_ids", "not be given with context_group", "both", fix=fix)
+    if sequences.ids is not None and sequences.count is None:
+        fix = "the ranks must mean the same sequence by the same index"
+        raise checks.fail(RangeError, "num_sequences", "be given with sequence_ids and context_group", None, fix=fix)

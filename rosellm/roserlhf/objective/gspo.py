@@ -1,7 +1,8 @@
 """GSPO and GSPO-token: one geometric-mean ratio per sequence, clipped once per sequence.
 
 Both are computed in the token form: the ratio of a sequence is a constant, and each token carries its own part of the gradient. For
-one advantage per sequence that is the gradient of the sequence form, and no rank needs the gradients of another.
+one advantage per sequence, and one weight (its tokens belong to one rollout), that is the gradient of the sequence form; and no
+rank needs the gradients of another.
 """
 
 from __future__ import annotations

@@ -224,7 +224,8 @@ def kl_loss(
     reference = inputs.recorded(reference_logprobs, "reference_logprobs", mask)
 
     estimate = token_kl(current - reference, estimator, max_log_ratio)
-    value, clamped, statistics = estimate.value, estimate.clamped, dict[str, Partial]()
+    value, clamped = estimate.value, estimate.clamped
+    statistics: dict[str, Partial] = {}
     if behavior_logprobs is None:
         warn_of_gradient(estimator, current_logprobs, stacklevel=2)
     else:

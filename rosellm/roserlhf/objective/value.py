@@ -159,4 +159,4 @@ def _variance(values: Partial, squares: Partial) -> Tensor:
     """Population variance; exactly 0 where rounding is all that is left of it."""
     square = squares.mean()
     variance = square - values.mean().square()
-    return variance.masked_fill(variance <= 1e-12 * square, 0.0)
+    return variance.masked_fill(variance <= 1e-14 * square, 0.0)
