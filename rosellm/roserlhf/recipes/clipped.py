@@ -121,7 +121,7 @@ def dr_grpo(**options: Any) -> Recipe:
     the default of `horizon`. Groups without a signal are kept here, unlike in other recipes: dropping them would change B from step
     to step.
 
-    Source: Liu et al. 2025, "Understanding R1-Zero-Like Training", section 3.2, https://arxiv.org/abs/2503.20783;
+    Source: Liu et al. 2025, "Understanding R1-Zero-Like Training", https://arxiv.org/abs/2503.20783;
     the constant: https://github.com/sail-sg/understand-r1-zero
 
     Args:
@@ -148,7 +148,7 @@ def dapo(**options: Any) -> Recipe:
     have one and divides by their tokens (`drop_uniform_groups`), which gives the same mean over fewer tasks. The paper asks for one
     by correctness alone; here a group whose episodes differ in nothing but the penalty has one, too.
 
-    Source: Yu et al. 2025, "DAPO", Eq. 8 to 13, https://arxiv.org/abs/2503.14476
+    Source: Yu et al. 2025, "DAPO", Eq. 10 to 13, https://arxiv.org/abs/2503.14476
 
     Args:
         options: fields of `DapoConfig`, nested sections as dicts or as their configuration objects.

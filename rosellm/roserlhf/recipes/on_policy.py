@@ -91,7 +91,7 @@ def rloo(**options: Any) -> Recipe:
     moves the weights more than a short one, and the gradient is unbiased. Its penalty on the divergence from a reference policy is
     left out: training holds no reference. One update per step, as for `reinforce`.
 
-    Source: Ahmadian et al. 2024, "Back to Basics", Eq. 7, https://arxiv.org/abs/2402.14740
+    Source: Ahmadian et al. 2024, "Back to Basics", https://arxiv.org/abs/2402.14740
 
     Args:
         options: fields of `RlooConfig`, nested sections as dicts or as their configuration objects.

@@ -90,7 +90,7 @@ def gspo(**options: Any) -> Recipe:
     one of them, hence bounds of 3e-4 and 4e-4. They are the paper's, for responses of thousands of tokens; the spread of a mean
     falls with the root of n, so ten times as much clips about as often where an episode has tens of tokens.
 
-    Source: Zheng et al. 2025, "Group Sequence Policy Optimization", Eq. 5 and 7, bounds section 5.1,
+    Source: Zheng et al. 2025, "Group Sequence Policy Optimization", Eq. 5 and 7,
     https://arxiv.org/abs/2507.18071
 
     Args:

@@ -82,7 +82,7 @@ def cispo(**options: Any) -> Recipe:
     with advantages standardised inside each group and N the tokens of the step. The paper prints :math:`1+\epsilon_h` and not its
     value; `ratio_max` is that whole number, and 5 what peers recommend for it.
 
-    Source: MiniMax 2025, "MiniMax-M1", section 3.1, https://arxiv.org/abs/2506.13585
+    Source: MiniMax 2025, "MiniMax-M1", Eq. 4 and 5, https://arxiv.org/abs/2506.13585
 
     Args:
         options: fields of `CispoConfig`, nested sections as dicts or as their configuration objects.

@@ -64,7 +64,7 @@ def gigpo(**options: Any) -> Recipe:
     Defaults of the paper: ω 1, γ 0.95. `normalization="none"` is the authors' other variant (WebShop). The paper's penalty on the
     divergence from a reference policy (0.01) is left out: training holds no reference.
 
-    Source: Feng et al. 2025, "Group-in-Group Policy Optimization for LLM Agent Training", Eq. 3 to 9,
+    Source: Feng et al. 2025, "Group-in-Group Policy Optimization for LLM Agent Training", Eq. 3 to 8,
     https://arxiv.org/abs/2505.10978
 
     Args:
@@ -90,7 +90,7 @@ def gdpo(**options: Any) -> Recipe:
     `whiten="token"` is the authors' verl code, where long episodes weigh more in the last step; the paper and the authors' TRL code
     take episodes. Objective: clipped token ratios, one mean over all tokens of the step.
 
-    Source: Liu et al. 2026, "GDPO", Eq. 4 to 6, https://arxiv.org/abs/2601.05242
+    Source: Liu et al. 2026, "GDPO", https://arxiv.org/abs/2601.05242
 
     Args:
         options: fields of `GdpoConfig`, nested sections as dicts or as their configuration objects.

@@ -52,7 +52,8 @@ def formula_of(credit: Credit, scored: ScoredRollouts, place: int, names: Sequen
     if isinstance(credit, GroupInGroup):
         rewards, mine = _group(scored, place)
         episode = _standardized(rewards, mine, {"eps": 1e-8}) if credit.normalization == "std" else _centered(rewards, mine, {})
-        return Formula(episode.baseline, episode.lines, group_in_group(credit, scored, place))
+        lines = tuple(line.replace("A = ", "A_E = ") for line in episode.lines)
+        return Formula(episode.baseline, lines, group_in_group(credit, scored, place))
     rewards, mine = _group(scored, place)
     if isinstance(credit, PerGroup):
         return group_formula(credit.function, rewards, mine)
