@@ -287,7 +287,7 @@ def test_the_loss_of_the_evidence_is_the_clipped_one(new_stepper: Callable[..., 
         row = by_id[evidence.trajectory_id]
         behaviour = [value for value, sampled in zip(row.behaviour_logprobs, row.policy_mask, strict=True) if sampled]
         for current, old in zip(evidence.current_logprobs, behaviour, strict=True):
-            ratio, advantage = math.exp(current - old), float(row.advantage or 0)
+            ratio, advantage = math.exp(current - old), row.advantage_of(0) or 0.0
             total -= min(ratio * advantage, min(max(ratio, 0.8), 1.3) * advantage)
     # the records, the evidence and the rule are enough: no model is asked
     assert made.loss == pytest.approx(total / made.denominator, rel=1e-5)

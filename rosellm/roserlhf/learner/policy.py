@@ -32,6 +32,7 @@ class Objective(Protocol):
         old_logprobs: Tensor,
         advantages: Tensor,
         action_mask: Tensor,
+        /,
         *,
         denominator: Tensor | float,
     ) -> Any: ...
@@ -153,8 +154,7 @@ def _one_update(
 
     def loss_of(batch: Batch) -> tuple[Tensor, Mapping[str, Partial]]:
         current = policy_logprobs(stepper.model, batch.input_ids, temperature=temperature)
-        advantages = batch.advantages[:, None].expand_as(current)
-        output = objective(current, batch.behaviour_logprobs, advantages, batch.loss_mask, denominator=denominator)
+        output = objective(current, batch.behaviour_logprobs, batch.advantages, batch.loss_mask, denominator=denominator)
         known = current.detach()
         seen[id(batch)] = _Seen(known[batch.policy_mask], (known - batch.behaviour_logprobs)[batch.loss_mask])
         return output.loss, {**output.partials, "sampled_entropy": partial(-current, batch.loss_mask)}
