@@ -85,3 +85,85 @@ def standardized(rewards: Sequence[float], eps: float) -> list[float]:
     mean = sum(rewards) / len(rewards)
     deviation = (sum((r - mean) ** 2 for r in rewards) / len(rewards)) ** 0.5
     return [0.0 if max(rewards) == min(rewards) else (r - mean) / (deviation + eps) for r in rewards]
+
+
+def moved(
+    rewards: Sequence[float], terminated: Sequence[bool], valid: Sequence[bool], acts: Sequence[bool], ids: Sequence[int]
+) -> tuple[list[float], list[bool]]:
+    """Give what stands on an observation to the last action before it that has the same id."""
+    paid, ends = [0.0] * len(rewards), [False] * len(rewards)
+    for t in range(len(rewards)):
+        if valid[t] and (rewards[t] != 0 or terminated[t]):
+            owner = max(s for s in range(t + 1) if valid[s] and acts[s] and ids[s] == ids[t])
+            paid[owner] += rewards[t]
+            ends[owner] = ends[owner] or terminated[t]
+    return paid, ends
+
+
+def n_step(
+    rewards: Sequence[float],
+    values: Sequence[float],
+    n: int,
+    gamma: float,
+    valid: Sequence[bool],
+    terminated: Sequence[bool],
+    bootstrap: Sequence[float],
+    ids: Sequence[int] | None = None,
+) -> list[float]:
+    """n rewards, then the value of the step that comes next, or what follows the episode."""
+    result = [0.0] * len(rewards)
+    for steps in episodes_of(valid, terminated, ids):
+        after = 0.0 if terminated[steps[-1]] else bootstrap[0 if ids is None else ids[steps[-1]]]
+        for place, t in enumerate(steps):
+            ahead = steps[place : place + n]
+            value = values[steps[place + n]] if place + n < len(steps) else after
+            result[t] = sum(gamma**k * rewards[s] for k, s in enumerate(ahead)) + gamma ** len(ahead) * value - values[t]
+    return result
+
+
+def v_trace(
+    ratios: Sequence[float],
+    rewards: Sequence[float],
+    values: Sequence[float],
+    gamma: float,
+    thresholds: tuple[float, float, float],
+    valid: Sequence[bool],
+    terminated: Sequence[bool],
+    bootstrap: Sequence[float],
+    ids: Sequence[int] | None = None,
+) -> tuple[list[float], list[float]]:
+    """The definition as a sum over later errors, each weighed by the product of the truncated ratios before it."""
+    rho_max, c_max, pg_rho_max = thresholds
+    targets, advantages = [0.0] * len(rewards), [0.0] * len(rewards)
+    for steps in episodes_of(valid, terminated, ids):
+        after = 0.0 if terminated[steps[-1]] else bootstrap[0 if ids is None else ids[steps[-1]]]
+        nexts = [*(values[s] for s in steps[1:]), after]
+        for place, t in enumerate(steps):
+            total, weight = values[t], 1.0
+            for later in range(place, len(steps)):
+                s = steps[later]
+                total += weight * min(rho_max, ratios[s]) * (rewards[s] + gamma * nexts[later] - values[s])
+                weight *= gamma * min(c_max, ratios[s])
+            targets[t] = total
+        behind = [*(targets[s] for s in steps[1:]), after]
+        for place, t in enumerate(steps):
+            advantages[t] = min(pg_rho_max, ratios[t]) * (rewards[t] + gamma * behind[place] - values[t])
+    return targets, advantages
+
+
+def from_start(
+    rewards: Sequence[float],
+    gamma: float,
+    valid: Sequence[bool],
+    terminated: Sequence[bool],
+    bootstrap: Sequence[float],
+    ids: Sequence[int] | None = None,
+) -> list[float]:
+    """Every reward discounted by its own place in the episode."""
+    result = [0.0] * len(rewards)
+    for steps in episodes_of(valid, terminated, ids):
+        after = 0.0 if terminated[steps[-1]] else bootstrap[0 if ids is None else ids[steps[-1]]]
+        for place, t in enumerate(steps):
+            later = range(place, len(steps))
+            result[t] = sum(gamma**k * rewards[steps[k]] for k in later) + gamma ** len(steps) * after
+    return result

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.credit.bootstrap import read_bootstrap
+from rosellm.roserlhf.credit.lambdas import read_lambda
+from rosellm.roserlhf.credit.rewards import ObservationRewards
+from rosellm.roserlhf.credit.selection import keep
 from rosellm.roserlhf.credit.timeline import Timeline, read_timeline, read_values, working_dtype
-from rosellm.roserlhf.errors import RangeError, ShapeError
-from rosellm.roserlhf.masked import select
 
 
 @torch.no_grad()
@@ -19,8 +20,11 @@ def generalized_advantage_estimation(
     *,
     gamma: float = 1.0,
     gae_lambda: float | Tensor = 1.0,
+    critic_lambda: float | Tensor | None = None,
     terminated: Tensor | None = None,
     valid_mask: Tensor | None = None,
+    action_mask: Tensor | None = None,
+    observation_rewards: ObservationRewards = "move",
     bootstrap_value: Tensor | float | None = None,
     episode_ids: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -34,27 +38,39 @@ def generalized_advantage_estimation(
     :math:`d_t` is `terminated`; after the last step of an episode that was cut stands its `bootstrap_value`, and no advantage.
     :math:`\lambda=1` gives return minus value, :math:`\lambda=0` the one-step error. In an episode of N steps the weight
     :math:`\lambda^{N-1}` rests on the longest return: the paper's geometric mixture is an infinite sum. The value targets are
-    formed before any whitening; a critic that learns with another :math:`\lambda` takes them from a second call.
+    formed before any whitening. A critic that learns with another :math:`\lambda` gets its targets by `critic_lambda` (1 in VC-PPO
+    and VAPO): with a :math:`\lambda` that depends on the policy's length they would depend on it, too.
 
     With neither a terminal step nor a bootstrap, 0 follows the end. A terminal last step beats a bootstrap. Where `valid_mask` is
     false no time passes: next value and next advantage are carried across without a discount, whatever stands there is not read,
     and both results are 0. A row without a valid step is 0.
 
+    Observations: with `action_mask`, time passes on actions only, :math:`V_{t+1}` is the value at the next action token. Inside an
+    action this is the ordinary recursion; across an observation it is SAO's bridge. The value on an observation is not read.
+    A reward or `terminated` flag there moves to the preceding action token of its episode (several rewards add up), or is an error;
+    before the first action of its episode it always is one. Without `action_mask` nothing moves, and what `valid_mask` leaves out
+    is not read at all.
+
     Packed rows: an episode is one stretch of equal `episode_ids`. It ends where the id changes, terminal or not, and exchanges
     nothing with its neighbours.
 
     Source: Schulman et al. 2015, "High-Dimensional Continuous Control Using Generalized Advantage Estimation", Eq. 16,
-    https://arxiv.org/abs/1506.02438; a :math:`\lambda` that depends on the length: Yue et al. 2025, "VAPO",
-    https://arxiv.org/abs/2504.05118.
+    https://arxiv.org/abs/1506.02438; a :math:`\lambda` that depends on the length, and one for the critic: Yue et al. 2025, "VAPO",
+    https://arxiv.org/abs/2504.05118; the bridge: Hou et al. 2026, "Single-Rollout Asynchronous Optimization", Eq. 4-5,
+    https://arxiv.org/abs/2607.07508.
 
     Args:
         rewards: `[..., T]`, floating point; time is the last dimension, any leading shape, none included.
         values: `[..., T]`, floating point, value of the state before each step.
         gamma: discount per valid step, in [0, 1].
         gae_lambda: number in [0, 1], or tensor: `[..., T]` (that of step t weighs the advantage after t), or `[...]` or `[...,
-            1]` (one per row).
+            1]` (one per row); with `episode_ids` also `[..., E]`, E not T (one per episode, indexed by the id).
+        critic_lambda: that of the value targets, in the same shapes; None: `gae_lambda`.
         terminated: `[..., T]`, boolean or exactly 0/1; true where the process truly ended. None: nowhere.
         valid_mask: `[..., T]`, boolean or exactly 0/1. None: every step is valid.
+        action_mask: `[..., T]`, boolean or exactly 0/1, true at tokens that the policy sampled; not read where `valid_mask` is
+            false. None: every valid step is an action.
+        observation_rewards: "move" or "error".
         bootstrap_value: value after the last valid step. `[...]`, or a number (0-d tensor) for every row or episode; with
             `episode_ids` `[..., E]`, indexed by the id, or `[E]` for the whole batch if its rows share no id. Read only where an
             episode was cut.
@@ -67,9 +83,10 @@ def generalized_advantage_estimation(
     Raises:
         DtypeError: a tensor that must be floating point or integer is not.
         ShapeError, DeviceError: an argument does not fit `rewards`.
-        MaskError: `terminated` or `valid_mask` is not 0/1.
+        MaskError: `terminated`, `valid_mask` or `action_mask` is not 0/1.
         NonFiniteError: NaN or infinity in a reward, value or bootstrap value that is read.
-        RangeError: `gamma` or `gae_lambda` is outside [0, 1]; an episode id is outside its table or comes back after another one.
+        RangeError: `gamma` or `gae_lambda` is outside [0, 1]; an episode id is outside its table or comes back after another one;
+            a reward or `terminated` flag stands before the first action of its episode, or on any observation with "error".
 
     Example:
         >>> rewards, values = torch.tensor([0.0, 0.0, 1.0]), torch.tensor([0.25, 0.5, 0.5])
@@ -80,15 +97,40 @@ def generalized_advantage_estimation(
         (tensor([0.5000, 0.5000, 0.5000]), tensor([0.7500, 1.0000, 1.0000]))
     """
     checks.number_in(gamma, "gamma", 0.0, 1.0)
-    timeline = read_timeline(rewards, terminated, valid_mask, episode_ids)
-    read_values(values, "values", rewards, timeline.valid)
-    weight = _lambda_per_step(gae_lambda, rewards, timeline)
-    dtype = working_dtype(rewards, values, bootstrap_value, gae_lambda)
-    rewards, values = rewards.to(dtype), values.to(dtype)
-    bootstrap = read_bootstrap(bootstrap_value, timeline, rewards, episode_ids)
-    errors = rewards + gamma * timeline.next_values(values, bootstrap) - values
-    advantages = timeline.accumulate(errors, gamma * weight)
-    return advantages, select(advantages + values, timeline.valid)
+    timeline = read_timeline(
+        rewards,
+        dtype=working_dtype(rewards, values, bootstrap_value, gae_lambda, critic_lambda),
+        terminated=terminated,
+        valid_mask=valid_mask,
+        action_mask=action_mask,
+        observation_rewards=observation_rewards,
+        episode_ids=episode_ids,
+    )
+    values = read_values(values, "values", rewards, timeline.valid)
+    weight = read_lambda(gae_lambda, "gae_lambda", timeline)
+    critic_weight = None if critic_lambda is None else read_lambda(critic_lambda, "critic_lambda", timeline)
+    after = read_bootstrap(bootstrap_value, timeline)
+    advantages, targets = _mix(timeline, values, gamma, weight, after)
+    return advantages, targets if critic_weight is None else _mix(timeline, values, gamma, critic_weight, after)[1]
+
+
+def _mix(timeline: Timeline, values: Tensor, gamma: float, weight: float | Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Accumulate mixtures of value and return instead of errors; return advantages and targets.
+
+    What step t sees of the next existing step s is :math:`M_s = (1-\lambda_t) V_s + \lambda_t (\hat A_s + V_s)`, and
+    :math:`\hat A_t = r_t + \gamma M_s - V_t`. M runs through the same recursion, which carries it across absent time by itself: no
+    step needs to look for the next one.
+    """
+    advantages, targets = (torch.empty_like(values, dtype=timeline.dtype, memory_format=torch.contiguous_format) for _ in range(2))
+    per_step = [] if not isinstance(weight, Tensor) else [weight]
+    for piece, (given, ends, advantage, target, *weights) in timeline.pieces(values, after, advantages, targets, *per_step):
+        estimates, seen = piece.read(given), weight
+        if weights:
+            seen = weights[0].gather(-1, piece.preceding.clamp(min=0)) if weights[0].shape[-1] > 1 else weights[0]
+        mixtures = piece.accumulate(torch.lerp(estimates, piece.rewards, seen), gamma * seen, ends)
+        piece.add_behind(piece.rewards, mixtures, ends, gamma, out=target)
+        torch.sub(target, estimates, out=advantage)
+    return advantages, targets
 
 
 @torch.no_grad()
@@ -113,8 +155,7 @@ def skip_observation_generalized_advantage_estimation(
     discount and gets no advantage; it still acts through the next value, which was computed with it in the prefix.
 
     One entry is one action, whatever its number of tokens: this is the step *between* actions. Inside an action the token
-    recursion of the paper remains (:func:`generalized_advantage_estimation` with a `valid_mask` that leaves the observations
-    out).
+    recursion of the paper remains (:func:`generalized_advantage_estimation` with an `action_mask`).
 
     At the last valid entry `next_action_values` is the bootstrap of a cut episode (0 if it is 0 there); `terminated` removes it,
     and then nothing there is read. Where `valid_mask` is false there is no action: the next advantage is carried across without a
@@ -147,29 +188,11 @@ def skip_observation_generalized_advantage_estimation(
         (tensor([0.5000, 0.5000]), tensor([0.7500, 1.0000]))
     """
     checks.number_in(gamma, "gamma", 0.0, 1.0)
-    timeline = read_timeline(rewards, terminated, valid_mask)
-    read_values(action_end_values, "action_end_values", rewards, timeline.valid)
-    read_values(next_action_values, "next_action_values", rewards, timeline.continues)
-    weight = _lambda_per_step(gae_lambda, rewards, timeline)
     dtype = working_dtype(rewards, action_end_values, next_action_values, gae_lambda)
-    rewards, ends, nexts = rewards.to(dtype), action_end_values.to(dtype), next_action_values.to(dtype)
-    errors = rewards + gamma * select(nexts, timeline.continues) - ends
-    advantages = timeline.accumulate(errors, gamma * weight)
-    return advantages, select(advantages + ends, timeline.valid)
-
-
-def _lambda_per_step(gae_lambda: float | Tensor, rewards: Tensor, timeline: Timeline) -> float | Tensor:
-    """Check `gae_lambda` and make it broadcast along time."""
-    if not isinstance(gae_lambda, Tensor):
-        checks.number_in(gae_lambda, "gae_lambda", 0.0, 1.0)
-        return gae_lambda
-    checks.floating(gae_lambda, "gae_lambda")
-    checks.same_device(gae_lambda, "gae_lambda", rewards, "rewards")
-    rest, shape = rewards.shape[:-1], gae_lambda.shape
-    if shape not in ((), rest, (*rest, 1), rewards.shape):
-        allowed = f"be a number, one per row {tuple(rest)} or one per step {tuple(rewards.shape)}"
-        raise checks.fail(ShapeError, "gae_lambda", allowed, f"shape {tuple(shape)}")
-    per_step = (gae_lambda.unsqueeze(-1) if shape == rest else gae_lambda).expand_as(rewards)
-    read = timeline.continues & ~timeline.last
-    checks.each("gae_lambda", "be in [0, 1]", lambda: (per_step, read & ~((per_step >= 0) & (per_step <= 1))), RangeError)
-    return per_step
+    timeline = read_timeline(rewards, dtype=dtype, terminated=terminated, valid_mask=valid_mask)
+    ends = timeline.read(read_values(action_end_values, "action_end_values", rewards, timeline.valid))
+    nexts = read_values(next_action_values, "next_action_values", rewards, timeline.continues).to(dtype)
+    weight = read_lambda(gae_lambda, "gae_lambda", timeline)
+    errors = timeline.rewards + gamma * keep(nexts, timeline.continues_bits) - ends
+    advantages = keep(timeline.accumulate(errors, gamma * weight), timeline.valid_bits)
+    return advantages, advantages + ends

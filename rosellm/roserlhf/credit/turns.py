@@ -1,4 +1,4 @@
-"""One advantage per turn -> one per token."""
+"""One advantage per turn -> one per token; rewards and values of turns -> the advantages of their tokens."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
+from rosellm.roserlhf.credit.gae import generalized_advantage_estimation
 from rosellm.roserlhf.credit.lookup import look_up
 from rosellm.roserlhf.errors import ShapeError
 from rosellm.roserlhf.masked import at_least_float32, select
@@ -61,3 +62,66 @@ def broadcast_turn_advantages(turn_advantages: Tensor, turn_ids: Tensor, action_
     spread = look_up(table, turn_ids, chosen, ids_name="turn_ids", fix=fix)
     checks.finite(spread, "turn_advantages", where=chosen)
     return select(spread, chosen)
+
+
+@torch.no_grad()
+def turn_generalized_advantage_estimation(
+    turn_rewards: Tensor,
+    turn_values: Tensor,
+    turn_ids: Tensor,
+    action_mask: Tensor,
+    *,
+    gamma: float = 1.0,
+    gae_lambda: float | Tensor = 1.0,
+    critic_lambda: float | Tensor | None = None,
+    terminated: Tensor | None = None,
+    turn_mask: Tensor | None = None,
+    bootstrap_value: Tensor | float | None = None,
+    episode_ids: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    r"""Estimate one advantage per turn and give it to every token of the turn.
+
+    .. math:: A_t = m_t\,\hat A_{k(t)},\qquad \hat A_k = \delta_k + \gamma\lambda\,(1-d_k)\,\hat A_{k+1}
+
+    :math:`\hat A_k` is :func:`generalized_advantage_estimation` with turns as steps: one discount per turn, whatever its length.
+    The value of a turn may be a critic's own number or :func:`turn_values` of token values. The turn is the action: inside it all
+    tokens have one advantage. A turn that no token names (its tokens were masked) remains a step, and its reward counts; leave it
+    out with `turn_mask`.
+
+    Source: turn-level critics as described for Turn-PPO 2025, https://arxiv.org/abs/2512.17008 (no authors' code seen); GAE:
+    Schulman et al. 2015, https://arxiv.org/abs/1506.02438
+
+    Args:
+        turn_rewards, turn_values: `[..., K]`, floating point, one per turn, in order.
+        turn_ids: `[..., T]`, integer, turn of each token, in [0, K-1] wherever `action_mask` is true.
+        action_mask: `[..., T]`, boolean or exactly 0/1, true where the policy sampled the token.
+        gamma, gae_lambda, critic_lambda: as in :func:`generalized_advantage_estimation`, per turn.
+        terminated, episode_ids: `[..., K]`, as there.
+        turn_mask: `[..., K]`, boolean or exactly 0/1, false where there is no turn (rows have different numbers of them).
+        bootstrap_value: value after the last turn of a cut episode, as there.
+
+    Returns:
+        Token advantages `[..., T]` (0 where `action_mask` is false) and turn value targets `[..., K]`, detached; the widest input
+        dtype, float32 at least.
+
+    Raises:
+        DtypeError, ShapeError, DeviceError, MaskError, NonFiniteError, RangeError: as the two functions it consists of.
+
+    Example:
+        >>> ids, mask = torch.tensor([0, 0, 9, 1, 1]), torch.tensor([True, True, False, True, True])
+        >>> rewards, values = torch.tensor([0.0, 1.0]), torch.tensor([0.25, 0.5])
+        >>> turn_generalized_advantage_estimation(rewards, values, ids, mask, terminated=torch.tensor([False, True]))
+        (tensor([0.7500, 0.7500, 0.0000, 0.5000, 0.5000]), tensor([1., 1.]))
+    """
+    advantages, targets = generalized_advantage_estimation(
+        turn_rewards,
+        turn_values,
+        gamma=gamma,
+        gae_lambda=gae_lambda,
+        critic_lambda=critic_lambda,
+        terminated=terminated,
+        valid_mask=turn_mask,
+        bootstrap_value=bootstrap_value,
+        episode_ids=episode_ids,
+    )
+    return broadcast_turn_advantages(advantages, turn_ids, action_mask), targets
