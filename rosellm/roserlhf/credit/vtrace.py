@@ -39,7 +39,7 @@ def v_trace(
         v_t = V_t + \delta_t + \gamma_t\lambda_t\min(\bar c,\rho_t)\,(v_{t+1} - V_{t+1}),\\
         \hat A_t = \min(\bar\rho_{\text{pg}},\rho_t)\,(r_t + \gamma_t v_{t+1} - V_t)
 
-    :math:`\rho_t = e^{\text{log\_ratio}_t}` is the probability of the action under the current policy over that under the policy
+    :math:`\rho_t = e^{\text{log ratio}_t}` is the probability of the action under the current policy over that under the policy
     that acted, :math:`\gamma_t` is `gamma` and 0 at a true terminal step; a bootstrap value follows a cut end as both
     :math:`V` and :math:`v`. On policy, with thresholds of at least 1, :math:`v_t` is the return and :math:`\hat A_t` the return
     minus the value. :math:`\bar\rho` decides what the values converge to, :math:`\bar c` only how fast.
