@@ -66,8 +66,8 @@ class DocstringMarkup(Preprocessor):
         return self._stash(found[2], "inline") if found[1] == "math" else f"`{found[2].rpartition('.')[2]}`"
 
     def _stash(self, formula: str, display: str) -> str:
-        formula = _SIZE.sub("", formula)
-        drawn = _LETTER.sub(lambda found: f"<{found[1]}>{_DOUBLE_STRUCK[found[2]]}</{found[1]}>", convert(formula, display=display))
+        drawn = convert(_SIZE.sub("", formula), display=display).replace("\\_", "_")
+        drawn = _LETTER.sub(lambda found: f"<{found[1]}>{_DOUBLE_STRUCK[found[2]]}</{found[1]}>", drawn)
         if "\\" in drawn:
             raise ValueError(f"{formula} holds a command that cannot be drawn")
         if display == "block":
