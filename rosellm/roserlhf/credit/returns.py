@@ -94,8 +94,8 @@ def reward_to_go(
     r"""Sum the rewards from every step on, discounted from that step or from the start of its episode.
 
     .. math::
-        \text{from now: } G_t = \sum_{s\ge t}\gamma^{s-t} r_s,\qquad
-        \text{from start: } \gamma^t G_t = \sum_{s\ge t}\gamma^{s} r_s
+        \text{from\_now: } G_t = \sum_{s\ge t}\gamma^{s-t} r_s,\qquad
+        \text{from\_start: } \gamma^t G_t = \sum_{s\ge t}\gamma^{s} r_s
 
     The gradient of the discounted objective from the start state is :math:`\mathbb E\sum_t \gamma^t G_t\nabla\log\pi_t`, which is
     `from_start`. Nearly all training of language models leaves :math:`\gamma^t` out, which is `from_now` and the same as

@@ -24,7 +24,7 @@ def turn_values(
     r"""Read one value per turn from the values of its tokens.
 
     .. math::
-        \text{average: } V_k = \frac{1}{n_k}\sum_{t:\,k(t)=k} V_t,\qquad \text{last token: } V_k = V_{\max\{t:\,k(t)=k\}}
+        \text{average: } V_k = \frac{1}{n_k}\sum_{t:\,k(t)=k} V_t,\qquad \text{last\_token: } V_k = V_{\max\{t:\,k(t)=k\}}
 
     A turn without an unmasked token has no value: NaN stands there, so leave it out with the `turn_mask` of
     :func:`turn_generalized_advantage_estimation`. What the mask leaves out is not read.

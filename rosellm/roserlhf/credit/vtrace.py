@@ -39,7 +39,7 @@ def v_trace(
         v_t = V_t + \delta_t + \gamma_t\lambda_t\min(\bar c,\rho_t)\,(v_{t+1} - V_{t+1}),\\
         \hat A_t = \min(\bar\rho_{\text{pg}},\rho_t)\,(r_t + \gamma_t v_{t+1} - V_t)
 
-    :math:`\rho_t = e^{\text{log ratio}_t}` is the probability of the action under the current policy over that under the policy
+    :math:`\rho_t = e^{\text{log\_ratio}_t}` is the probability of the action under the current policy over that under the policy
     that acted, :math:`\gamma_t` is `gamma` and 0 at a true terminal step; a bootstrap value follows a cut end as both
     :math:`V` and :math:`v`. On policy, with thresholds of at least 1, :math:`v_t` is the return and :math:`\hat A_t` the return
     minus the value. :math:`\bar\rho` decides what the values converge to, :math:`\bar c` only how fast.
@@ -47,9 +47,6 @@ def v_trace(
     The paper has no :math:`\lambda` beyond the remark that it may scale :math:`c`; here it is `gae_lambda`, 1 by default. The
     authors' code lets the advantage have its own threshold; so does this. Products of ratios over a long response are truncated
     per token, which bounds variance and not bias.
-
-    The policy gradient is `reinforce_policy_loss` on these advantages: the truncated ratio is a factor of them, so a loss with an
-    importance weight of its own would count it twice.
 
     A ratio is never larger than the largest threshold: the log-ratio saturates before the exponential, so an infinite one (a token
     that the acting policy thought impossible) gives the threshold and -inf gives 0.
