@@ -48,9 +48,6 @@ def v_trace(
     authors' code lets the advantage have its own threshold; so does this. Products of ratios over a long response are truncated
     per token, which bounds variance and not bias.
 
-    The policy gradient is `reinforce_policy_loss` on these advantages: the truncated ratio is a factor of them, so a loss with an
-    importance weight of its own would count it twice.
-
     A ratio is never larger than the largest threshold: the log-ratio saturates before the exponential, so an infinite one (a token
     that the acting policy thought impossible) gives the threshold and -inf gives 0.
 
