@@ -37,9 +37,10 @@
 | `turn_generalized_advantage_estimation` | GAE over turns, given to their tokens | 2512.17008 | `credit/turns.py` |
 | `turn_values` | mean over the turn's tokens, or its last | SAO 2607.07508, appendix | `credit/values.py` |
 
-In all of them time is the last dimension (the group by default, too) and everything before it is batch; half precision is computed
-and returned in float32, float64 stays; what a mask leaves out is never read. What the time rows have in common (termination,
-truncation, absent time, packed episodes) is defined once, in ``credit/timeline.py``.
+Functions of time have it as their last dimension and everything before it is batch; functions with ids take one row per rollout,
+leaf or step, `[N]`, in any order (steps of one trajectory in theirs). Half precision is computed and returned in float32, float64
+stays; what a mask leaves out is never read. What the rows of time have in common (termination, truncation, absent time, packed
+episodes) is defined once, in ``credit/timeline.py``; what groups have in common in ``credit/statistics.py``.
 """
 
 from __future__ import annotations
