@@ -1,145 +1,39 @@
-"""What the numerical kernels cost beside the obvious code, which is frozen here: medians of interleaved repeats, on one CPU thread.
+"""Speed and memory of the estimators and objectives against the obvious loops, which are frozen in these files.
 
-Run: `python benchmarks/kernels.py [--only NAME] [--repeats N] [--json FILE]`
-
-Both sides of a ratio run in turns, so that whatever else the machine does meets both, and times are those that the processor spent
-on the one thread, which another job inflates less than the clock on the wall. All checks are on. A benchmark is a function
-that takes the number of repeats and returns {name: {"value", "target", "better", "ok"}}; `BENCHMARKS` lists them.
+Run: `nice -n -15 python benchmarks/kernels.py [--only NAME ...] [--json FILE]`, on one thread (`OMP_NUM_THREADS=1`), with nothing
+else running. Checks are on, as in a training step.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import kernels_selected
+import kernels_time
 import torch
-from torch import Tensor
 
-from rosellm.roserlhf.advantages import generalized_advantage_estimation
-
-Results = dict[str, dict[str, Any]]
-
-
-def entry(value: float, target: float | None = None, better: str = "higher") -> dict[str, Any]:
-    """One line of the result; without a target it is only told."""
-    ok = target is None or (value >= target if better == "higher" else value <= target)
-    return {"value": float(f"{value:.4g}"), "target": target, "better": better, "ok": ok}
-
-
-def medians_ms(repeats: int, calls: Sequence[Callable[[], object]]) -> list[float]:
-    """Median processor milliseconds of each call; they take turns, the first call of which finds cold caches and is not timed."""
-    times: list[list[float]] = [[] for _ in calls]
-    for _ in range(repeats):
-        for call, taken in zip(calls, times, strict=True):
-            call()
-            for _ in range(2):
-                started = time.thread_time()
-                call()
-                taken.append(1e3 * (time.thread_time() - started))
-    return [statistics.median(taken) for taken in times]
-
-
-def masked_loop(
-    rewards: Tensor, values: Tensor, terminated: Tensor, valid: Tensor, bootstrap: Tensor, gamma: float, lam: float
-) -> tuple[Tensor, Tensor]:
-    """The obvious estimator: backwards over time, all rows at once, masked steps carried across. Frozen; do not speed it up."""
-    advantage, next_value = torch.zeros_like(bootstrap), bootstrap
-    advantages = []
-    for t in reversed(range(rewards.shape[-1])):
-        running = 1.0 - terminated[:, t].to(rewards.dtype)
-        error = rewards[:, t] + gamma * next_value * running - values[:, t]
-        estimate = error + gamma * lam * running * advantage
-        advantage = torch.where(valid[:, t], estimate, advantage)
-        next_value = torch.where(valid[:, t], values[:, t], next_value)
-        advantages.append(torch.where(valid[:, t], advantage, 0.0))
-    stacked = torch.stack(advantages[::-1], dim=1)
-    return stacked, torch.where(valid, stacked + values, 0.0)
-
-
-def agent_rows(rows: int, steps: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Rows of one prompt, actions and observations of 16 to 64 tokens in turns, and padding; a reward at the last action."""
-    generator = torch.Generator().manual_seed(0)
-    place = torch.arange(steps)
-    lengths = torch.randint(steps // 2, steps + 1, (rows, 1), generator=generator)
-    widths = torch.randint(16, 65, (rows, 1), generator=generator)
-    valid = place < lengths
-    acts = valid & ((place // widths) % 2 == 1)
-    last = acts & (place == (place * acts).amax(-1, keepdim=True))
-    rewards = torch.where(last, torch.randn(rows, 1, generator=generator), 0.0)
-    values = torch.rand(rows, steps, generator=generator)
-    terminated = last & (torch.rand(rows, 1, generator=generator) < 0.7)
-    return rewards, values, terminated, valid, acts, torch.rand(rows, generator=generator)
-
-
-def gae(repeats: int) -> Results:
-    """Advantage estimation against the loop over time, and skipping observations against not knowing of any."""
-    return gae_of_size(repeats, 64, 2048, 25.0) | gae_of_size(repeats, 512, 4096, 12.0)
-
-
-def gae_of_size(repeats: int, rows: int, steps: int, times_faster: float) -> Results:
-    """Measure one size; where rewards come late they stand on the last token of a row, which is mostly no action."""
-    rewards, values, terminated, valid, acts, bootstrap = agent_rows(rows, steps)
-    gamma, lam = 1.0, 0.95
-    place = torch.arange(steps)
-    late = torch.where(place == (place * valid).amax(-1, keepdim=True), 1.0, 0.0)
-
-    def ours(paid: Tensor = rewards, action_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        return generalized_advantage_estimation(
-            paid,
-            values,
-            gamma=gamma,
-            gae_lambda=lam,
-            terminated=terminated,
-            valid_mask=valid,
-            action_mask=action_mask,
-            bootstrap_value=bootstrap,
-        )
-
-    exact = masked_loop(rewards.double(), values.double(), terminated, valid, bootstrap.double(), gamma, lam)
-    error = max((mine - theirs).abs().max().item() for mine, theirs in zip(ours(), exact, strict=True))
-    of_loop, of_plain, of_skip, of_moving = medians_ms(
-        repeats,
-        (
-            lambda: masked_loop(rewards, values, terminated, valid, bootstrap, gamma, lam),
-            ours,
-            lambda: ours(action_mask=acts),
-            lambda: ours(late, acts),
-        ),
-    )
-    size = f"{rows}x{steps}"
-    return {
-        f"gae_{size}_times_faster_than_loop": entry(of_loop / of_plain, times_faster),
-        f"gae_{size}_ms": entry(of_plain, better="lower"),
-        f"gae_{size}_loop_ms": entry(of_loop, better="lower"),
-        f"gae_{size}_error": entry(error, 2e-6, "lower"),  # NaN is within no target
-        f"skip_gae_{size}_of_plain": entry(of_skip / of_plain, 2.0, "lower"),
-        f"skip_gae_{size}_moving_rewards_of_plain": entry(of_moving / of_plain, better="lower"),
-    }
-
-
-BENCHMARKS: list[Callable[[int], Results]] = [gae]
+BENCHMARKS: list[Callable[[], dict[str, dict[str, Any]]]] = [*kernels_time.BENCHMARKS, *kernels_selected.BENCHMARKS]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and write the numbers if asked to; 1 if a target is missed."""
+    """Measure, print, and write the numbers if asked to; 1 if a target was missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=[benchmark.__name__ for benchmark in BENCHMARKS])
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--only", action="append", help="run benchmarks whose name contains this; may be repeated")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    results: Results = {}
+    results: dict[str, dict[str, Any]] = {}
     for benchmark in BENCHMARKS:
-        if options.only in (None, benchmark.__name__):
-            results |= benchmark(options.repeats)
-    for name, result in results.items():
-        aim = "" if result["target"] is None else f"   target {result['target']:g}   {'ok' if result['ok'] else 'missed'}"
-        print(f"{name:48s} {result['value']:10.4g}{aim}")
+        if options.only and not any(name in benchmark.__name__ for name in options.only):
+            continue
+        for name, result in benchmark().items():
+            results[name] = result
+            aim = "" if result["target"] is None else f"   target {result['target']:g}   {'ok' if result['ok'] else 'missed'}"
+            print(f"{name:48s} {result['value']:12.6g}{aim}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
     return 0 if all(result["ok"] for result in results.values()) else 1

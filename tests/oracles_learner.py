@@ -50,7 +50,7 @@ def clipped_loss(model: nn.Module, rows: Sequence[Row], *, clip_low: float, clip
     for row in rows:
         for logprob, old, live in zip(row_logprobs(model, row, temperature), row.behaviour_logprobs, row.loss_mask, strict=True):
             if live:
-                assert row.advantage is not None
+                assert isinstance(row.advantage, float)
                 ratio = torch.exp(logprob - float(torch.tensor(old)))  # behaviour log-probabilities are float32 in a batch
                 terms.append(torch.minimum(ratio * row.advantage, ratio.clamp(1 - clip_low, 1 + clip_high) * row.advantage))
     return -sum(terms[1:], terms[0]) / len(terms)

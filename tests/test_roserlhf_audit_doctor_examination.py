@@ -19,15 +19,15 @@ from rosellm.roserlhf.audit.examination.subject import Subject
 from rosellm.roserlhf.batching import credit as batching_credit
 from rosellm.roserlhf.batching.credit import total_reward
 from rosellm.roserlhf.batching.rows import Row, row_of
+from rosellm.roserlhf.batching.scored import PerGroup
 from rosellm.roserlhf.batching.tensors import pad
 from rosellm.roserlhf.engine import local
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.engine.protocol import Ack, PolicyHandle, Request
 from rosellm.roserlhf.environment.protocol import StepResult, ToolRunner
 from rosellm.roserlhf.learner import policy
-from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.learner.step import Stepper, StepReport
-from rosellm.roserlhf.losses import clipped_policy_loss
+from rosellm.roserlhf.losses import clipped_policy_loss, policy_logprobs
 from rosellm.roserlhf.models.causal import weights, weights_hash
 from rosellm.roserlhf.rollout import episode
 from rosellm.roserlhf.rollout.collect import Planned, plan
@@ -325,7 +325,7 @@ def test_a_credit_function_without_a_hand_computation_is_a_warning(subject: Subj
     def centred(rewards: Tensor) -> Tensor:
         return rewards - rewards.mean()
 
-    outcomes = examined(dataclasses.replace(subject, recipe=dataclasses.replace(subject.recipe, credit=centred)))
+    outcomes = examined(dataclasses.replace(subject, recipe=dataclasses.replace(subject.recipe, credit=PerGroup(centred))))
     assert failed(outcomes) == []
     assert outcomes[3].verdict == "warning"
     assert "the advantages of centred were not compared" in outcomes[3].evidence

@@ -16,7 +16,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from rosellm.roserlhf import train
 from rosellm.roserlhf.audit.examination import order, two_processes
-from rosellm.roserlhf.audit.examination.hand_credit import hand_leave_one_out, hand_returns, hand_standardized
+from rosellm.roserlhf.audit.examination.hand_credit import hand_returns
+from rosellm.roserlhf.audit.examination.hand_formulas import hand_leave_one_out, hand_standardized
 from rosellm.roserlhf.audit.examination.loading import load_subject
 from rosellm.roserlhf.audit.examination.subject import Episodes, Player, Subject
 from rosellm.roserlhf.audit.stages import Stage

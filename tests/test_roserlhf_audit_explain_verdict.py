@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from array import array
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from rosellm.roserlhf import (
     StoreError,
+    cispo_policy_loss,
     clipped_policy_loss,
     group_standardized_advantages,
     gspo_policy_loss,
@@ -24,7 +26,7 @@ from rosellm.roserlhf import (
     sao_policy_loss,
     sapo_policy_loss,
 )
-from rosellm.roserlhf.audit.explanation.credit_formula import formula_of
+from rosellm.roserlhf.audit.explanation.credit_formula import group_formula
 from rosellm.roserlhf.audit.explanation.update_gradient import UpdateGradient, differentiate
 from rosellm.roserlhf.audit.explanation.verdict import Verdict, verdicts
 from rosellm.roserlhf.batching.rows import Row
@@ -107,7 +109,7 @@ def test_sao_rejects_on_both_sides() -> None:
 @pytest.mark.parametrize("loss", [gspo_policy_loss, gspo_token_policy_loss])
 def test_gspo_judges_the_whole_sequence(loss: Callable[..., Any]) -> None:
     def objective(current: Any, old: Any, advantages: Any, mask: Any, *, denominator: Any) -> Any:
-        credit = advantages[:, 0] if loss is gspo_policy_loss else advantages
+        credit = advantages[:, -1] if loss is gspo_policy_loss else advantages
         return loss(current, old, credit, mask, clip_low=0.25, clip_high=0.25, denominator=denominator)
 
     # geometric mean of 4 and 0.25 is 1: inside, although each token's own ratio is far outside
@@ -118,7 +120,33 @@ def test_gspo_judges_the_whole_sequence(loss: Callable[..., Any]) -> None:
     # geometric mean of 4 and 1 is 2, above 1.25: no token keeps a gradient, not even the one whose own ratio is 1
     clipped = judged(objective, 1.0, [4.0, 1.0])
     assert [slope for slope, _ in clipped] == [0.0, 0.0]
-    assert words(clipped) == ["clip binds: above 1.25, A > 0", "clip binds: outside, A > 0"]
+    assert words(clipped) == ["clip binds: its sequence above 1.25, A > 0"] * 2
+    # with a negative advantage it is the side that keeps its gradient, s A / (n N) of the loss' -A
+    assert words(judged(objective, -1.0, [4.0, 1.0])) == ["not binding: its sequence above 1.25, A < 0"] * 2
+
+
+def test_a_capped_weight_keeps_its_gradient() -> None:
+    found = judged(partial(cispo_policy_loss, ratio_max=1.5), -2.0, [1.25, 4.0])
+    assert [slope for slope, _ in found] == pytest.approx([2.5, 3.0])
+    assert words(found) == ["inside", "weight capped at 1.5"]
+
+
+def test_each_token_is_judged_by_the_advantage_of_its_own_turn() -> None:
+    objective = partial(clipped_policy_loss, clip_low=0.25, clip_high=0.25)
+    made, seen = row("a", None, [1.5, 1.5, 0.5, 1.0])
+    made = dataclasses.replace(made, turns=(-1, 0, 1, 1, 2), advantage=(1.0, -2.0, 0.0))
+    one = differentiated(objective, [(made, seen)], 1.0).rows["a"]
+    found = verdicts(one, objective, 1.0, INTERVAL)
+    assert [verdict.words for verdict in found] == [
+        "clip binds: above 1.25, A > 0",
+        "not binding: above 1.25, A < 0",
+        "clip binds: below 0.75, A < 0",
+        "the advantage is 0",
+    ]
+    assert one.derivative.tolist() == pytest.approx([0.0, 0.0, 3.0, 0.0, 0.0])
+    assert [verdict.weight for verdict in found] == [pytest.approx(0.0), pytest.approx(1.5), pytest.approx(0.0), None]
+    # what is counted among one sign holds for tokens of that sign only
+    assert [name for verdict in found for name in verdict.holds if name.endswith("positive")] == ["clip_fraction_positive"]
 
 
 def test_the_gradient_does_not_depend_on_micro_batches_and_skips_what_is_excluded() -> None:
@@ -163,7 +191,7 @@ REWARDS = st.lists(st.floats(-100, 100, allow_subnormal=False).map(lambda x: rou
 @settings(derandomize=True, max_examples=60, deadline=None)
 def test_the_formula_ends_in_the_advantage(rewards: list[float], place: int, credit: Callable[..., torch.Tensor]) -> None:
     place %= len(rewards)
-    formula = formula_of(credit, rewards, place)
+    formula = group_formula(credit, rewards, place)
     value = float(formula.lines[-1].rpartition("=")[2].removesuffix(", exactly"))
     exact = float(credit(torch.tensor(rewards, dtype=torch.float64))[place])
     assert value == pytest.approx(exact, rel=1e-5, abs=1e-9)
@@ -171,14 +199,14 @@ def test_the_formula_ends_in_the_advantage(rewards: list[float], place: int, cre
 
 
 def test_formulas_of_bound_and_of_unknown_credit_functions() -> None:
-    assert formula_of(partial(group_standardized_advantages, eps=0.5), [1.0, -1.0], 1).lines[-1] == (
+    assert group_formula(partial(group_standardized_advantages, eps=0.5), [1.0, -1.0], 1).lines[-1] == (
         "A = (R - mean) / (s + 0.5) = (-1 - 0) / (1 + 0.5) = -0.666667"
     )
 
     def mine(rewards: torch.Tensor) -> torch.Tensor:
         return rewards
 
-    unknown = formula_of(mine, [1.0, 0.5], 1)
+    unknown = group_formula(mine, [1.0, 0.5], 1)
     assert unknown.baseline is None
     assert unknown.lines[0].endswith("mine(1, 0.5)[1]")
-    assert "20 rewards" in formula_of(leave_one_out_advantages, [float(i) for i in range(21)], 0).lines[0]
+    assert "20 rewards" in group_formula(leave_one_out_advantages, [float(i) for i in range(21)], 0).lines[0]

@@ -165,7 +165,7 @@ def test_updates_that_were_refused_are_replayed_as_refused(tmp_path: Path) -> No
 
     def exploding(*args: Any, **options: Any) -> Any:
         output = plain(*args, **options)  # the loss of the micro-batches with one advantage sign only is infinite
-        return dataclasses.replace(output, loss=output.loss * math.inf) if bool((args[2][:, 0] > 0).all()) else output
+        return dataclasses.replace(output, loss=output.loss * math.inf) if bool((args[2][args[3]] > 0).all()) else output
 
     composed = dataclasses.replace(recipe, objective=exploding)
     train(

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rosellm.roserlhf.advantages import group_standardized_advantages, leave_one_out_advantages
 from rosellm.roserlhf.batching.credit import GroupSignal, group_rows, group_signal, total_reward
+from rosellm.roserlhf.batching.scored import PerGroup
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.errors import NonFiniteError, ShapeError
 from rosellm.roserlhf.trajectory import PolicyAction, TokenSpan, Trajectory, TransitionRecord
@@ -46,9 +47,15 @@ def rewards_of(episodes: Sequence[Trajectory]) -> list[float | None]:
 def advantages(
     episodes: Sequence[Trajectory], credit: Any = group_standardized_advantages, *, drop: bool = True
 ) -> list[float | None]:
-    rows = group_rows(episodes, rewards_of(episodes), credit, drop_uniform=drop)
+    rows = group_rows(episodes, rewards_of(episodes), PerGroup(credit), drop_uniform=drop)
     assert [row.trajectory_id for row in rows] == [e.trajectory_id for e in episodes]
-    return [None if row.advantage is None else round(row.advantage, 5) for row in rows]
+    return [None if row.advantage is None else round(single(row.advantage), 5) for row in rows]
+
+
+def single(advantage: float | tuple[float, ...] | None) -> float:
+    """The advantage of a row that has one for all its turns."""
+    assert isinstance(advantage, float)
+    return advantage
 
 
 def test_a_total_is_the_weighted_sum_of_the_components_over_all_turns() -> None:
@@ -100,17 +107,17 @@ def test_groups_are_found_by_id_in_any_order() -> None:
 
 def test_R17_one_rollout_alone_is_left_out_and_the_others_are_not_touched() -> None:
     lonely, four = group("a", 1.0), group("b", 1.0, 0.0, 0.0, 0.0)
-    rows = group_rows([*lonely, *four], rewards_of([*lonely, *four]), group_standardized_advantages, drop_uniform=True)
+    rows = group_rows([*lonely, *four], rewards_of([*lonely, *four]), PerGroup(group_standardized_advantages), drop_uniform=True)
     assert (rows[0].advantage, rows[0].trained, rows[0].excluded) == (None, 0, {"alone in its group": 2})
     # mean 1/4, deviation √3/4: √3, −1/√3
-    assert [round(row.advantage or 0, 5) for row in rows[1:]] == [1.73205, -0.57735, -0.57735, -0.57735]
+    assert [round(single(row.advantage), 5) for row in rows[1:]] == [1.73205, -0.57735, -0.57735, -0.57735]
     assert advantages(four) == [1.73205, -0.57735, -0.57735, -0.57735]
     assert group_signal([*lonely, *four], rewards_of([*lonely, *four]), [True, True, False, False, False]).unscored == 1
 
 
 def test_R17_without_a_group_everyone_is_alone() -> None:
     episodes = group(None, 1.0, 0.0)
-    rows = group_rows(episodes, rewards_of(episodes), group_standardized_advantages, drop_uniform=True)
+    rows = group_rows(episodes, rewards_of(episodes), PerGroup(group_standardized_advantages), drop_uniform=True)
     assert [row.excluded for row in rows] == [{"alone in its group": 2}] * 2
     # an id that equals somebody's group does not join it
     named = [episode(0, "x/1", correct=1.0), Trajectory("x/1", "task", "e", "h")]
@@ -121,7 +128,7 @@ def test_R20_a_trajectory_votes_once_however_many_turns_it_has() -> None:
     episodes = [episode(0, turns=3, correct=1.0), episode(1, correct=0.0)]
     # mean 1/2, deviation 1/2; by rows it would be 3/4 and √3/4: 0.577, −1.732
     assert advantages(episodes) == [1.0, -1.0]
-    rows = group_rows(episodes, rewards_of(episodes), group_standardized_advantages, drop_uniform=True)
+    rows = group_rows(episodes, rewards_of(episodes), PerGroup(group_standardized_advantages), drop_uniform=True)
     assert [row.trained for row in rows] == [6, 2]
     assert {*rows[0].turns} == {-1, 0, 1, 2}  # all turns of it share the one advantage
 
@@ -133,7 +140,7 @@ def test_R56_an_unscored_member_leaves_its_own_group_only() -> None:
     assert found[1::2] == advantages(two) == [-1.0, 1.0, -1.0, 1.0]
     # three members: mean 2/3, deviation √2/3: 1/√2, −√2
     assert found[::2] == [0.70711, -1.41421, None, 0.70711]
-    rows = group_rows(together, rewards_of(together), group_standardized_advantages, drop_uniform=True)
+    rows = group_rows(together, rewards_of(together), PerGroup(group_standardized_advantages), drop_uniform=True)
     assert [row.excluded for row in rows[::2]] == [{}, {}, {"unscored": 2}, {}]
 
 
@@ -153,7 +160,7 @@ def test_R56_a_verifier_that_says_nan_counts_as_unscored_all_the_way() -> None:
 def test_R56_a_reward_that_is_no_number_never_reaches_the_statistics(reward: float) -> None:
     episodes = group("g", 1.0, 0.0)
     with pytest.raises(NonFiniteError, match=r"reward of 'g/1' must be a finite number, got .*; None means not scored"):
-        group_rows(episodes, [1.0, reward], group_standardized_advantages, drop_uniform=True)
+        group_rows(episodes, [1.0, reward], PerGroup(group_standardized_advantages), drop_uniform=True)
     with pytest.raises(NonFiniteError, match="reward of 'g/1'"):
         group_signal(episodes, [1.0, reward], [True, False])
 
@@ -162,7 +169,7 @@ def test_R56_a_reward_that_is_no_number_never_reaches_the_statistics(reward: flo
 def test_R55_one_reward_for_each_trajectory(rewards: list[float]) -> None:
     episodes = group("g", 1.0, 0.0)
     with pytest.raises(ShapeError, match=f"rewards must hold one for each of 2 trajectories, got {len(rewards)}"):
-        group_rows(episodes, rewards, group_standardized_advantages, drop_uniform=True)
+        group_rows(episodes, rewards, PerGroup(group_standardized_advantages), drop_uniform=True)
     with pytest.raises(ShapeError, match="successes must hold one for each of 2 trajectories, got 1"):
         group_signal(episodes, [1.0, 0.0], [True])
 
@@ -171,28 +178,28 @@ def test_R55_one_reward_for_each_trajectory(rewards: list[float]) -> None:
 def test_a_credit_function_returns_one_advantage_a_member(wrong: Any) -> None:
     episodes = group("g", 1.0, 0.0, 0.0)
     with pytest.raises(ShapeError, match="credit must return one advantage for each of 3 rewards"):
-        group_rows(episodes, rewards_of(episodes), wrong, drop_uniform=True)
+        group_rows(episodes, rewards_of(episodes), PerGroup(wrong), drop_uniform=True)
 
 
 @pytest.mark.parametrize("value", [0.35, 0.1, 1 / 3, 100.1, 0.0])
 @pytest.mark.parametrize("credit", [group_standardized_advantages, leave_one_out_advantages])
 def test_R18_a_uniform_group_has_credit_zero_and_leaves_if_asked(value: float, credit: Any) -> None:
     episodes = group("g", *[value] * 7)
-    kept = group_rows(episodes, rewards_of(episodes), credit, drop_uniform=False)
+    kept = group_rows(episodes, rewards_of(episodes), PerGroup(credit), drop_uniform=False)
     assert [(row.advantage, row.trained) for row in kept] == [(0.0, 2)] * 7
-    dropped = group_rows(episodes, rewards_of(episodes), credit, drop_uniform=True)
+    dropped = group_rows(episodes, rewards_of(episodes), PerGroup(credit), drop_uniform=True)
     assert [(row.trained, row.excluded) for row in dropped] == [(0, {"uniform group": 2})] * 7
 
 
 def test_a_group_that_is_uniform_without_its_unscored_members_is_uniform() -> None:
     episodes = group("g", 1.0, None, 1.0)
-    rows = group_rows(episodes, rewards_of(episodes), group_standardized_advantages, drop_uniform=True)
+    rows = group_rows(episodes, rewards_of(episodes), PerGroup(group_standardized_advantages), drop_uniform=True)
     assert [row.excluded for row in rows] == [{"uniform group": 2}, {"unscored": 2}, {"uniform group": 2}]
 
 
 def test_evidence_is_never_trained_and_has_no_part_in_the_statistics() -> None:
     episodes = [*group("g", 1.0, 0.0), episode(9, trainable=False, correct=1.0)]
-    rows = group_rows(episodes, rewards_of(episodes), group_standardized_advantages, drop_uniform=True)
+    rows = group_rows(episodes, rewards_of(episodes), PerGroup(group_standardized_advantages), drop_uniform=True)
     assert [row.advantage for row in rows] == [pytest.approx(1.0), pytest.approx(-1.0), None]
     assert rows[2].excluded == {"not trainable": 2}
 
@@ -205,7 +212,7 @@ def test_the_credit_function_sees_float64_and_scored_members_only() -> None:
         return rewards
 
     episodes = [*group("a", 1.0, None, 0.25), *group("b", None, None), *group("c", 0.5)]
-    group_rows(episodes, rewards_of(episodes), credit, drop_uniform=False)
+    group_rows(episodes, rewards_of(episodes), PerGroup(credit), drop_uniform=False)
     assert len(seen) == 1
     assert torch.equal(seen[0], torch.tensor([1.0, 0.25], dtype=torch.float64))
     assert seen[0].dtype == torch.float64
@@ -227,7 +234,7 @@ def test_every_group_is_counted_by_what_it_can_teach() -> None:
 
 
 def test_no_trajectories_are_no_groups() -> None:
-    assert group_rows([], [], group_standardized_advantages, drop_uniform=True) == []
+    assert group_rows([], [], PerGroup(group_standardized_advantages), drop_uniform=True) == []
     assert group_signal([], [], []).total == 0
 
 
@@ -246,7 +253,7 @@ def test_sampled_is_trained_plus_excluded_and_order_does_not_matter(
     members: list[tuple[str | None, float | None, int]], drop: bool, random: Any
 ) -> None:
     episodes = [episode(i, name, turns=turns, correct=reward) for i, (name, reward, turns) in enumerate(members)]
-    rows = group_rows(episodes, rewards_of(episodes), group_standardized_advantages, drop_uniform=drop)
+    rows = group_rows(episodes, rewards_of(episodes), PerGroup(group_standardized_advantages), drop_uniform=drop)
     for record, row in zip(episodes, rows, strict=True):
         assert record.sampled_tokens == row.sampled == row.trained + sum(row.excluded.values())
         assert (row.advantage is None) <= (row.trained == 0)  # what is trained has credit
@@ -260,6 +267,6 @@ def test_sampled_is_trained_plus_excluded_and_order_does_not_matter(
     order = list(range(len(episodes)))
     random.shuffle(order)
     shuffled = [episodes[i] for i in order]
-    again = group_rows(shuffled, rewards_of(shuffled), group_standardized_advantages, drop_uniform=drop)
+    again = group_rows(shuffled, rewards_of(shuffled), PerGroup(group_standardized_advantages), drop_uniform=drop)
     assert [row.excluded for row in again] == [rows[i].excluded for i in order]
     assert [row.advantage for row in again] == pytest.approx([rows[i].advantage for i in order])

@@ -103,7 +103,10 @@ def test_no_command_is_help_and_version_is_the_packages(capsys: pytest.CaptureFi
     ("argv", "message"),
     [
         (["trian"], "unknown command trian; did you mean train?"),
-        (["train", "--recipe", "gropo"], "recipe must be one of grpo, reinforce, got 'gropo'; did you mean grpo?"),
+        (
+            ["train", "--recipe", "gropo"],
+            f"recipe must be one of {', '.join(recipes.RECIPES)}, got 'gropo'; did you mean grpo?",
+        ),
         (["train", "--collect.group-sz", "4"], "unknown option --collect.group-sz; did you mean --collect.group-size?"),
         (["train", "--group-size", "4"], "unknown option --group-size; did you mean --collect.group-size?"),
         (
@@ -122,7 +125,8 @@ def test_no_command_is_help_and_version_is_the_packages(capsys: pytest.CaptureFi
         (["train", "shop"], "arguments must be options only, got shop"),
         (
             ["train", "--recipe", "reinforce", "--clip-low", "0.1"],
-            "--clip-low is an option of recipe grpo; recipe reinforce does not use it",
+            "--clip-low is an option of recipes grpo, dr_grpo, dapo, gspo, gspo_token, gigpo and gdpo; "
+            "recipe reinforce does not use it",
         ),
         (["train", "--config", "none.toml"], "config file must be readable, got none.toml: No such file or directory"),
         (
@@ -151,7 +155,7 @@ def test_R73_a_wrong_key_in_a_run_file_is_found_from_the_command_line(tmp_path: 
     assert failure(capsys, "train", "--config", str(file)) == "collect.group_size must be a valid integer, got '4' (str)"
     file.write_text("clip_low = 0.1")
     assert failure(capsys, "train", "--config", str(file), "--recipe", "reinforce") == (
-        "clip_low is an option of recipe grpo; recipe reinforce does not use it"
+        "clip_low is an option of recipes grpo, dr_grpo, dapo, gspo, gspo_token, gigpo and gdpo; recipe reinforce does not use it"
     )
 
 
@@ -193,10 +197,10 @@ def test_a_dry_run_can_be_fed_back_as_a_run_file(tmp_path: Path, capsys: pytest.
 def test_every_field_of_every_recipe_is_listed_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     from rosellm.roserlhf.config import fields_of
 
-    for name, named in recipes.RECIPES.items():
+    for name, kind in recipes.RECIPES.items():
         assert main(["train", "--recipe", name, "--help"]) == 0
         shown = capsys.readouterr().out
-        for key, about in fields_of(named.kind):
+        for key, about in fields_of(kind):
             assert f"--{key.replace('_', '-')}" in shown
             assert about.description, f"{name}.{key} has no description"
 

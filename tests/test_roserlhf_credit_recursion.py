@@ -1,4 +1,4 @@
-"""The backward recursion: blocks against the plain loop, and nothing leaks across a cut."""
+"""The backward recursion: windows against the plain loop, and nothing leaks across a cut."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rosellm.roserlhf.advantages import generalized_advantage_estimation
-from rosellm.roserlhf.credit.recursion import BLOCK, backward_recursion
+from rosellm.roserlhf.credit.recursion import SHORT, backward_recursion
 
 
 def plain_loop(increments: list[float], decays: list[float]) -> list[float]:
@@ -20,8 +20,8 @@ def plain_loop(increments: list[float], decays: list[float]) -> list[float]:
     return result
 
 
-@pytest.mark.parametrize("steps", [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, BLOCK**2, BLOCK**2 + 1, 5000])
-def test_blocks_equal_the_plain_loop(steps: int) -> None:
+@pytest.mark.parametrize("steps", [1, 2, SHORT - 1, SHORT, SHORT + 1, 3 * SHORT, SHORT**2, SHORT**2 + 1, 5000, 20011])
+def test_windows_equal_the_plain_loop(steps: int) -> None:
     torch.manual_seed(steps)
     increments = torch.randn(2, steps, dtype=torch.float64)
     decays = torch.rand(2, steps, dtype=torch.float64)
@@ -38,7 +38,7 @@ def test_sums_that_floats_hold_exactly_are_exact() -> None:
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
-@pytest.mark.parametrize(("steps", "distance"), [(6, 1), (10 * BLOCK, 1), (10 * BLOCK, 2 * BLOCK)])
+@pytest.mark.parametrize(("steps", "distance"), [(6, 1), (10 * SHORT, 1), (10 * SHORT, 2 * SHORT)])
 def test_a_decay_of_zero_stops_what_is_not_finite(poison: float, steps: int, distance: int) -> None:
     increments, decays = torch.ones(steps), torch.ones(steps)
     cut = steps // 2

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from rosellm.roserlhf import advantages as fast
+from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import DtypeError, MaskError, NonFiniteError, RangeError, RoseError, ShapeError
 
 thorough = settings(derandomize=True, max_examples=60, deadline=None)
@@ -363,3 +364,23 @@ def test_an_overflow_in_one_episode_stays_there() -> None:
     rewards = torch.tensor([1.0, 1.0, 3e38, 3e38])
     returns = fast.discounted_returns(rewards, terminated=flags(0, 1, 0, 1))
     assert returns.tolist() == [2.0, 1.0, INF, rewards[3].item()]
+
+
+def test_on_an_accelerator_nothing_reads_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A meta tensor has no values: reading one, as every wait for a device does, would raise here."""
+    monkeypatch.setattr(checks, "_deferred", {})
+    row, ids = torch.ones(2, 100, device="meta"), torch.zeros(2, 100, dtype=torch.long, device="meta")
+    given: dict[str, Any] = {"terminated": row, "valid_mask": row, "action_mask": row, "episode_ids": ids}
+    results = [
+        *gae(row, row, gae_lambda=row[:, 0], critic_lambda=1.0, bootstrap_value=row, **given),
+        fast.reward_to_go(row, discount="from_start", gamma=0.9, **given),
+        *fast.n_step_advantages(row, row, n=5, **given),
+        *fast.v_trace(row, row, row, **given),
+        fast.potential_shaping(row, row, gamma=0.9, **given),
+        fast.turn_values(row, ids, row, turns=100),
+        *fast.turn_generalized_advantage_estimation(row, row, ids, row),
+        *fast.cross_segment_advantages(row[:, 0], row, ids[:, 0], row, alpha=1.5),
+        fast.compaction_token_weights(row, ids[:, 0], weighting="segment"),
+    ]
+    assert all(result.shape == (2, 100) for result in results)
+    assert fast.explained_variance(row, row, row).shape == ()

@@ -22,10 +22,9 @@ from rosellm.roserlhf.batching.tensors import Batch, pad
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.errors import NonFiniteError
 from rosellm.roserlhf.learner.cloning import clone_step
-from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.learner.policy import RATIO_EDGES, UpdateReport, update_policy
 from rosellm.roserlhf.learner.step import Stepper
-from rosellm.roserlhf.losses import clipped_policy_loss
+from rosellm.roserlhf.losses import clipped_policy_loss, policy_logprobs
 from rosellm.roserlhf.metrics import means
 
 GRPO = functools.partial(clipped_policy_loss, clip_low=0.2, clip_high=0.3)
@@ -288,7 +287,7 @@ def test_the_loss_of_the_evidence_is_the_clipped_one(new_stepper: Callable[..., 
         row = by_id[evidence.trajectory_id]
         behaviour = [value for value, sampled in zip(row.behaviour_logprobs, row.policy_mask, strict=True) if sampled]
         for current, old in zip(evidence.current_logprobs, behaviour, strict=True):
-            ratio, advantage = math.exp(current - old), float(row.advantage or 0)
+            ratio, advantage = math.exp(current - old), row.advantage_of(0) or 0.0
             total -= min(ratio * advantage, min(max(ratio, 0.8), 1.3) * advantage)
     # the records, the evidence and the rule are enough: no model is asked
     assert made.loss == pytest.approx(total / made.denominator, rel=1e-5)

@@ -41,20 +41,19 @@ def test_equals_the_slow_oracle(name: str, aggregation: str) -> None:
 
 @everything
 @pytest.mark.parametrize(
-    "layout",
+    ("layout", "filler"),
     [
-        lambda s, filler: cases.padded(s, left=3, filler=filler),
-        lambda s, filler: cases.padded(s, right=4, filler=filler),
-        lambda s, filler: cases.spread_out(s, filler=filler),
-        lambda s, filler: cases.packed(s, filler=filler),
-        lambda s, filler: cases.packed(s, rows=2, filler=filler),
-        lambda s, filler: cases.packed(s, flat=True, filler=filler),
-        lambda s, filler: cases.by_boundaries(s, filler=filler),
-        lambda s, filler: cases.by_positions(s, filler=filler),
+        (lambda s, filler: cases.padded(s, left=3, filler=filler), math.nan),
+        (lambda s, filler: cases.padded(s, right=4, filler=filler), -math.inf),
+        (lambda s, filler: cases.spread_out(s, filler=filler), math.nan),
+        (lambda s, filler: cases.packed(s, filler=filler), -math.inf),
+        (lambda s, filler: cases.packed(s, rows=2, filler=filler), math.nan),
+        (lambda s, filler: cases.packed(s, flat=True, filler=filler), math.nan),
+        (lambda s, filler: cases.by_boundaries(s, filler=filler), math.inf),
+        (lambda s, filler: cases.by_positions(s, filler=filler), math.nan),
     ],
     ids=["left", "right", "inside", "one row", "two rows", "no row", "boundaries", "positions"],
 )
-@pytest.mark.parametrize("filler", [math.nan, -math.inf], ids=str)
 def test_padding_packing_and_masked_rubbish_change_nothing(name: str, aggregation: str, layout: object, filler: float) -> None:
     assert callable(layout)
     batch: Batch = layout(a_batch(), filler)
@@ -83,8 +82,15 @@ def test_order_of_rows_changes_nothing(name: str, aggregation: str) -> None:
 
 
 @everything
-@pytest.mark.parametrize("split", [[[0, 1], [2], [3, 4]], [[2], [4], [1], [0], [3]], [[3, 0], [4, 2, 1]]], ids=str)
-@pytest.mark.parametrize("layout", [cases.padded, cases.packed], ids=["padded", "packed"])
+@pytest.mark.parametrize(
+    ("split", "layout"),
+    [
+        ([[0, 1], [2], [3, 4]], cases.padded),
+        ([[2], [4], [1], [0], [3]], cases.packed),
+        ([[3, 0], [4, 2, 1]], cases.padded),
+    ],
+    ids=["three padded", "each packed", "two padded"],
+)
 def test_micro_batches_add_up(name: str, aggregation: str, split: list[list[int]], layout: object) -> None:
     assert callable(layout)
     sequences = a_batch()

@@ -6,9 +6,8 @@ import math
 
 from cases_objective import close, gradient, tensor
 
+from rosellm.roserlhf.advantages import v_trace
 from rosellm.roserlhf.losses import reinforce_policy_loss
-
-RATIOS, REWARDS, VALUES, BOOTSTRAP, GAMMA = [0.5, 2.0, 1.0], [1.0, 0.0, 2.0], [0.5, 0.4, 0.3], 0.7, 0.9
 
 
 def test_likelihood_of_the_successful_responses() -> None:
@@ -22,29 +21,15 @@ def test_likelihood_of_the_successful_responses() -> None:
     assert gradient(none.loss, current) == [[0.0, 0.0]] * 3
 
 
-def v_trace_targets() -> list[float]:
-    """The obvious recursion from behind, thresholds 1."""
-    values = [*VALUES, BOOTSTRAP]
-    targets = [0.0, 0.0, 0.0, BOOTSTRAP]
-    for t in (2, 1, 0):
-        weight = min(1.0, RATIOS[t])
-        error = weight * (REWARDS[t] + GAMMA * values[t + 1] - values[t])
-        targets[t] = values[t] + error + GAMMA * weight * (targets[t + 1] - values[t + 1])
-    return targets
-
-
 def test_the_v_trace_policy_gradient_needs_no_loss_of_its_own() -> None:
     # gradient of token t: min(1, ratio) (r + gamma * next target - V), over 3 tokens;
     # targets 1.81515, 2.367, 2.63: .5 (1 + 2.1303 - .5) = 1.31515, 0 + 2.367 - .4 = 1.967, 2 + .63 - .3 = 2.33
-    targets = v_trace_targets()
-    close(targets, [1.81515, 2.367, 2.63, 0.7])
-    advantages = [
-        min(1.0, ratio) * (reward + GAMMA * after - value)
-        for ratio, reward, after, value in zip(RATIOS, REWARDS, targets[1:], VALUES, strict=True)
-    ]
-    close(advantages, [1.31515, 1.967, 2.33])
     current = tensor([[-1.0, -0.5, -2.0]], grad=True)
-    old = current.detach() - tensor([math.log(ratio) for ratio in RATIOS])
-    out = reinforce_policy_loss(current, tensor([advantages]), tensor([[1, 1, 1]]), old_logprobs=old)
+    old = current.detach() - tensor([[math.log(ratio) for ratio in (0.5, 2.0, 1.0)]])
+    rewards, values = tensor([[1.0, 0.0, 2.0]]), tensor([[0.5, 0.4, 0.3]])
+    targets, advantages = v_trace(current.detach() - old, rewards, values, gamma=0.9, bootstrap_value=0.7)
+    close(targets, [[1.81515, 2.367, 2.63]])
+    close(advantages, [[1.31515, 1.967, 2.33]])
+    out = reinforce_policy_loss(current, advantages, tensor([[1, 1, 1]]), old_logprobs=old)
     close(gradient(-out.loss, current), [[1.31515 / 3, 1.967 / 3, 2.33 / 3]])
     close(out.mean_ratio, 3.5 / 3)  # measured, and not used a second time

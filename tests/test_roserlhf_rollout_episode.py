@@ -29,6 +29,7 @@ from rollout_fakes import (
 
 from rosellm.roserlhf.batching.credit import group_rows, total_reward
 from rosellm.roserlhf.batching.rows import row_of
+from rosellm.roserlhf.batching.scored import PerGroup
 from rosellm.roserlhf.credit.group import leave_one_out_advantages
 from rosellm.roserlhf.engine.protocol import Chunk, Request
 from rosellm.roserlhf.environment.protocol import Environment, Observation, StepResult, Task, ToolRunner
@@ -225,7 +226,7 @@ def test_R58_a_grader_that_raises_is_not_a_zero() -> None:
     assert dict(failed.reward_components) == {"correct": None}
     rewards = [total_reward(episode, {"correct": 1.0}) for episode in episodes]
     assert rewards == [1.0, None, 0.0, 1.0]
-    rows = group_rows(episodes, rewards, leave_one_out_advantages, drop_uniform=True)
+    rows = group_rows(episodes, rewards, PerGroup(leave_one_out_advantages), drop_uniform=True)
     # three scored members: 1 − (0+1)/2, 0 − (1+1)/2, 1 − (1+0)/2
     assert [row.advantage for row in rows] == [0.5, None, -1.0, 0.5]
     assert rows[1].excluded == {"unscored": rows[1].sampled}

@@ -135,7 +135,7 @@ def test_the_reasons_are_those_of_the_rows() -> None:
         sampling("b", 4, trainable=False),
         broken(sampling("c", 3, ending=None), "infrastructure"),
     ]
-    rows = group_rows(records, [1.0, 1.0, None], lambda rewards: rewards, drop_uniform=False)
+    rows = group_rows(records, [1.0, 1.0, None], lambda scored: scored.rewards, drop_uniform=False)
     counts = Forest(records).counts().records
     for row in rows[1:]:  # a's trainable tokens are alone in their group, which is the batch's reason
         assert (row.trained, row.excluded) == (counts[row.trajectory_id].trainable, counts[row.trajectory_id].excluded)

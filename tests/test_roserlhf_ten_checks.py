@@ -103,7 +103,7 @@ def test_07_exact_reverse_kl_is_zero_for_equal_distributions_and_else_positive()
 def test_08_a_constant_added_to_all_rewards_changes_no_advantage() -> None:
     rewards, group = torch.tensor([1.0, 0.0, 4.0, 2.0, 2.5]), ["a", "b", "a", "b", "a"]
     for scale in ("none", "std"):
-        one, other = (grouped_advantages(r, group, scale=scale, eps=0.0) for r in (rewards, rewards + 8.0))  # type: ignore[arg-type]
+        one, other = (grouped_advantages(r, group, scale=scale, eps=0.0) for r in (rewards, rewards + 8.0))
         torch.testing.assert_close(one, other)
 
 

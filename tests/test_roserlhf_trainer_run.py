@@ -23,6 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rosellm.roserlhf.advantages import group_standardized_advantages
 from rosellm.roserlhf.batching.credit import total_reward
 from rosellm.roserlhf.batching.rows import row_of
+from rosellm.roserlhf.batching.scored import PerGroup
 from rosellm.roserlhf.engine.llama import LlamaStep
 from rosellm.roserlhf.environment.tasks import split_of, tasks
 from rosellm.roserlhf.errors import ConfigError, GroupError, RangeError, RoseError, ShapeError
@@ -317,7 +318,7 @@ def test_R69_an_advantage_that_is_no_number_stops_the_run_and_names_the_step(tmp
         return spoilt * math.nan if 12 < calls[0] <= 15 else spoilt  # the three groups of step 5
 
     with pytest.raises(RoseError, match="step 5: "):
-        train(dataclasses.replace(recipe, credit=credit), out=tmp_path / "run", on_progress=told.append)
+        train(dataclasses.replace(recipe, credit=PerGroup(credit)), out=tmp_path / "run", on_progress=told.append)
     assert told[-1].phase == "failed"
     assert told[-1].message.startswith("stopped: step 5: ")
     folder = tmp_path / "run" / "checkpoints"
@@ -336,7 +337,7 @@ def test_R55_a_credit_of_the_wrong_length_stops_the_run_before_any_update(tmp_pa
         return group_standardized_advantages(rewards)[:1]
 
     with pytest.raises(ShapeError, match=r"step 1: .*4"):
-        train(dataclasses.replace(tiny(warm_start={"max_steps": 0}), credit=credit), out=tmp_path / "run")
+        train(dataclasses.replace(tiny(warm_start={"max_steps": 0}), credit=PerGroup(credit)), out=tmp_path / "run")
     with EventLog.read(tmp_path / "run" / "events.db") as log:
         assert [policy.version for policy in log.policies()] == ["v0"]
 

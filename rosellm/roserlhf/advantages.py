@@ -37,9 +37,10 @@
 | `turn_generalized_advantage_estimation` | GAE over turns, given to their tokens | 2512.17008 | `credit/turns.py` |
 | `turn_values` | mean over the turn's tokens, or its last | SAO 2607.07508, appendix | `credit/values.py` |
 
-In all of them time is the last dimension (the group by default, too) and everything before it is batch; half precision is computed
-and returned in float32, float64 stays; what a mask leaves out is never read. What the time rows have in common (termination,
-truncation, absent time, packed episodes) is defined once, in ``credit/timeline.py``.
+Functions of time have it as their last dimension and everything before it is batch; functions with ids take one row per rollout,
+leaf or step, `[N]`, in any order (steps of one trajectory in theirs). Half precision is computed and returned in float32, float64
+stays; what a mask leaves out is never read. What the rows of time have in common (termination, truncation, absent time, packed
+episodes) is defined once, in ``credit/timeline.py``; what groups have in common in ``credit/statistics.py``.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ from __future__ import annotations
 from rosellm.roserlhf.credit.baselines import RunningMeanBaseline as RunningMeanBaseline
 from rosellm.roserlhf.credit.baselines import variance_optimal_baseline as variance_optimal_baseline
 from rosellm.roserlhf.credit.batch import batch_standardized_advantages as batch_standardized_advantages
+from rosellm.roserlhf.credit.compaction import compaction_token_weights as compaction_token_weights
+from rosellm.roserlhf.credit.compaction import cross_segment_advantages as cross_segment_advantages
 from rosellm.roserlhf.credit.constraint import LagrangeMultiplier as LagrangeMultiplier
 from rosellm.roserlhf.credit.compaction import compaction_token_weights as compaction_token_weights
 from rosellm.roserlhf.credit.compaction import cross_segment_advantages as cross_segment_advantages
@@ -64,13 +67,17 @@ from rosellm.roserlhf.credit.group import group_centered_advantages as group_cen
 from rosellm.roserlhf.credit.group import group_standardized_advantages as group_standardized_advantages
 from rosellm.roserlhf.credit.group import leave_one_out_advantages as leave_one_out_advantages
 from rosellm.roserlhf.credit.grouped import grouped_advantages as grouped_advantages
+from rosellm.roserlhf.credit.lambdas import length_adaptive_lambda as length_adaptive_lambda
+from rosellm.roserlhf.credit.nstep import n_step_advantages as n_step_advantages
 from rosellm.roserlhf.credit.overlong import OverlongFilter as OverlongFilter
 from rosellm.roserlhf.credit.overlong import overlong_filter as overlong_filter
 from rosellm.roserlhf.credit.overlong import overlong_penalty as overlong_penalty
 from rosellm.roserlhf.credit.prefix import TreeTokenWeights as TreeTokenWeights
 from rosellm.roserlhf.credit.prefix import tree_token_weights as tree_token_weights
 from rosellm.roserlhf.credit.returns import discounted_returns as discounted_returns
+from rosellm.roserlhf.credit.returns import reward_to_go as reward_to_go
 from rosellm.roserlhf.credit.sampling import dynamic_sampling_mask as dynamic_sampling_mask
+from rosellm.roserlhf.credit.shaping import potential_shaping as potential_shaping
 from rosellm.roserlhf.credit.states import canonical_text_key as canonical_text_key
 from rosellm.roserlhf.credit.states import exact_state_key as exact_state_key
 from rosellm.roserlhf.credit.states import similarity_clusters as similarity_clusters
@@ -102,9 +109,12 @@ __all__ = [
     "batch_standardized_advantages",
     "broadcast_turn_advantages",
     "canonical_text_key",
+    "compaction_token_weights",
+    "cross_segment_advantages",
     "discounted_returns",
     "dynamic_sampling_mask",
     "exact_state_key",
+    "explained_variance",
     "filter_reward_conflicts",
     "gd2po_advantages",
     "gdpo_advantages",
@@ -118,14 +128,21 @@ __all__ = [
     "group_standardized_advantages",
     "grouped_advantages",
     "leave_one_out_advantages",
+    "length_adaptive_lambda",
+    "n_step_advantages",
     "overlong_filter",
     "overlong_penalty",
+    "potential_shaping",
+    "reward_to_go",
     "similarity_clusters",
     "skip_observation_generalized_advantage_estimation",
     "text_similarity",
     "tree_advantages",
     "tree_budget",
     "tree_token_weights",
+    "turn_generalized_advantage_estimation",
+    "turn_values",
+    "v_trace",
     "variance_optimal_baseline",
     "length_adaptive_lambda",
     "n_step_advantages",

@@ -147,7 +147,7 @@ def mask(value: Any, argument: str) -> Any:
 
 
 def surely_finite(value: Any) -> bool:
-    """Tell in one pass that every number is finite; False means not known: one is not, their sum overflows, or asking would wait."""
+    """Tell in one pass that all numbers are finite; False means not known: one is not, the sum overflows, or asking would wait."""
     torch = sys.modules.get("torch")
     if value.device.type != "cpu" or (torch is not None and torch.compiler.is_compiling()):
         return False

@@ -109,7 +109,8 @@ def unknown_key(
         return f"unknown key {key}; it is spelled {spell(wanted)}"
     owners = [name for name, other in (elsewhere or {}).items() if wanted in dict(fields_of(other))]
     if owners:
-        return f"{spell(key)} is an option of recipe {' and '.join(owners)}; {_recipe_name(kind)} does not use it"
+        several = f"s {', '.join(owners[:-1])} and" if len(owners) > 1 else ""
+        return f"{spell(key)} is an option of recipe{several} {owners[-1]}; {_recipe_name(kind)} does not use it"
     near = [spell(name) for name in nearest(wanted, known)]
     return f"unknown key {spell(key)}; " + (f"did you mean {' or '.join(near)}?" if near else "no known key resembles it")
 

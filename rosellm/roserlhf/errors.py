@@ -16,9 +16,11 @@ __all__ = [
     "ConfigError",
     "DeviceError",
     "DtypeError",
+    "GraphError",
     "GroupError",
     "MaskError",
     "MissingExtraError",
+    "ModelError",
     "NonFiniteError",
     "RangeError",
     "RecordError",
@@ -58,8 +60,16 @@ class NonFiniteError(RoseError, ValueError):
     """NaN or infinity stands where a number is needed."""
 
 
+class GraphError(RoseError, RuntimeError):
+    """A derivative is asked for that is not computed."""
+
+
 class MaskError(RoseError, ValueError):
     """A mask is not boolean or exactly 0/1, or selects nothing where something is needed."""
+
+
+class ModelError(RoseError, ValueError):
+    """A model is not built in the way that is asked of it."""
 
 
 class GroupError(RoseError, ValueError):

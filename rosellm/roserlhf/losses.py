@@ -4,8 +4,8 @@
 |---|---|---|---|
 | `reinforce_policy_loss` | `A ℓ` | Williams 1992 | `objective/reinforce.py` |
 | `clipped_policy_loss` | `min(ρ A, clip(ρ) A) - β k(ℓ - ℓ_ref)` | PPO 1707.06347 Eq. 7, GRPO 2402.03300 | `objective/clipped.py` |
-| `decoupled_policy_loss` | `π_p / π_b min(u A, clip(u) A)`, `u = π / π_p` | AReaL 2505.24298 Eq. 5 | `objective/decoupled.py` |
-| `cispo_policy_loss` | `sg[clip(ρ)] A ℓ` | MiniMax-M1 2506.13585 Eq. 4, 5 | `objective/cispo.py` |
+| `decoupled_policy_loss` | `π_p / π_b min(u A, clip(u) A)`, `u = π / π_p` | AReaL 2505.24298 | `objective/decoupled.py` |
+| `cispo_policy_loss` | `sg[clip(ρ)] A ℓ` | MiniMax-M1 2506.13585 | `objective/cispo.py` |
 | `total_variation_policy_loss` | `ρ A` where `π - π_old` is within its bound | DPPO 2602.04879 | `objective/variation.py` |
 | `gspo_policy_loss` | `min(s A, clip(s) A)` per sequence | GSPO 2507.18071 Eq. 5, 7 | `objective/gspo.py` |
 | `gspo_token_policy_loss` | `min(s A, clip(s) A)` per token | GSPO 2507.18071 Eq. 13, 14 | `objective/gspo.py` |
@@ -36,6 +36,9 @@
 | `response_logprobs` | `Σ m ℓ` per response | DPO 2305.18290 | `objective/preference.py` |
 | `sequence_log_ratio` | sum or mean of `ℓ - ℓ_old` | GSPO 2507.18071 Eq. 7 | `objective/ratios.py` |
 | `gather_token_logprobs` | `ℓ = z[x] - log Σ exp(z)` | Williams 1992 | `objective/logprobs.py` |
+| `selected_logprobs` | the same, from hidden states | Cut Cross-Entropy 2411.09009 | `objective/selected.py` |
+| `policy_logprobs` | `log π(x[t] given x[<t])`, the one shift | Williams 1992 | `objective/policy_logprobs.py` |
+| `KeptSupport` | the ids that top-p, top-k kept | DeepSeek-V3.2 2512.02556 §3.1 | `objective/support.py` |
 | `aggregate` | `Σ m w x / D` | GRPO, DAPO, Dr. GRPO | `objective/aggregation.py` |
 | `step_denominator` | `D` over the whole optimizer step | DAPO 2503.14476 Eq. 12 | `objective/denominator.py` |
 | `rollout_denominators` | `D` times the length of the rollout, per token | slime | `objective/denominator.py` |
@@ -86,6 +89,7 @@ from rosellm.roserlhf.objective.outputs import SaoPolicyLossOutput as SaoPolicyL
 from rosellm.roserlhf.objective.outputs import SapoPolicyLossOutput as SapoPolicyLossOutput
 from rosellm.roserlhf.objective.outputs import TotalVariationPolicyLossOutput as TotalVariationPolicyLossOutput
 from rosellm.roserlhf.objective.outputs import ValueLossOutput as ValueLossOutput
+from rosellm.roserlhf.objective.policy_logprobs import policy_logprobs as policy_logprobs
 from rosellm.roserlhf.objective.preference import PreferenceLossOutput as PreferenceLossOutput
 from rosellm.roserlhf.objective.preference import dpo_loss as dpo_loss
 from rosellm.roserlhf.objective.preference import ipo_loss as ipo_loss
@@ -101,6 +105,8 @@ from rosellm.roserlhf.objective.sao import sao_coding as sao_coding
 from rosellm.roserlhf.objective.sao import sao_policy_loss as sao_policy_loss
 from rosellm.roserlhf.objective.sao import sao_reasoning as sao_reasoning
 from rosellm.roserlhf.objective.sapo import sapo_policy_loss as sapo_policy_loss
+from rosellm.roserlhf.objective.selected import selected_logprobs as selected_logprobs
+from rosellm.roserlhf.objective.support import KeptSupport as KeptSupport
 from rosellm.roserlhf.objective.teacher_spans import align_policy_spans as align_policy_spans
 from rosellm.roserlhf.objective.teacher_spans import route_weights as route_weights
 from rosellm.roserlhf.objective.teachers import Teacher as Teacher
@@ -117,6 +123,7 @@ __all__ = [
     "DistillationAdvantages",
     "DistillationLossOutput",
     "GspoPolicyLossOutput",
+    "KeptSupport",
     "KlEstimator",
     "KlLossOutput",
     "Layout",
@@ -157,6 +164,7 @@ __all__ = [
     "mismatch_correction",
     "multi_teacher_distillation_loss",
     "opsm",
+    "policy_logprobs",
     "reinforce_policy_loss",
     "response_logprobs",
     "reverse_kl_distillation_loss",
@@ -166,6 +174,7 @@ __all__ = [
     "sao_policy_loss",
     "sao_reasoning",
     "sapo_policy_loss",
+    "selected_logprobs",
     "sequence_log_ratio",
     "step_denominator",
     "tis",

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import corrections, distillation, groups, policy, steps  # noqa: F401  (each fills the table)
+from . import corrections, distillation, groups, policy, steps, time  # noqa: F401  (each fills the table)
 from .case import Case, judge
 
 

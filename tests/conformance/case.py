@@ -89,9 +89,9 @@ def adapts(
     """
 
     def enter(adapter: Adapter) -> Adapter:
-        names = [frozenset(text.split()) for text in (inputs, optional_inputs, parameters, optional)]
+        known, also, needed, more = (frozenset(text.split()) for text in (inputs, optional_inputs, parameters, optional))
         for method in methods.split():
-            _TABLE.setdefault(method, []).append(_Entry(*names, adapter))
+            _TABLE.setdefault(method, []).append(_Entry(known, also, needed, more, adapter))
         return adapter
 
     return enter

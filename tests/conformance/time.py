@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf.advantages import (
+    cross_segment_advantages,
     discounted_returns,
     explained_variance,
     generalized_advantage_estimation,
@@ -21,7 +22,7 @@ from rosellm.roserlhf.advantages import (
 )
 from rosellm.roserlhf.losses import value_loss
 
-from .case import Case, adapts, gradient
+from .case import Case, adapts, gradient, length_mask, padded, ragged, tensor
 
 
 def _last(like: Tensor) -> Tensor:
@@ -80,7 +81,7 @@ def gae_as_a_mixture(case: Case) -> Mapping[str, Any]:
     rewards, values, lam = case.tensor("rewards"), case.tensor("values"), case["lam"]
     steps, how = len(rewards), {"gamma": case["gamma"], **_end(case, rewards)}
     direct, targets = generalized_advantage_estimation(rewards, values, gae_lambda=lam, **how)
-    by_length = torch.stack([n_step_advantages(rewards, values, n=n, **how) for n in range(1, steps + 1)])
+    by_length = torch.stack([n_step_advantages(rewards, values, n=n, **how)[0] for n in range(1, steps + 1)])
     mixed = torch.zeros_like(direct)
     for t in range(steps):
         longest = steps - t
@@ -142,11 +143,11 @@ def explained(case: Case) -> Mapping[str, Any]:
 
 @adapts("vapo", "lengths", "alpha_vapo alpha_sao")
 def adaptive_lambda(case: Case) -> Mapping[str, Any]:
-    lengths = torch.tensor(case["lengths"], dtype=torch.float64)
+    lengths = torch.tensor(case["lengths"])
     return {
-        "vapo_raw": length_adaptive_lambda(lengths, alpha=case["alpha_vapo"], clamp=False),
-        "vapo_clamped": length_adaptive_lambda(lengths, alpha=case["alpha_vapo"]),
-        "sao": length_adaptive_lambda(lengths, alpha=case["alpha_sao"]),
+        "vapo_raw": length_adaptive_lambda(lengths, alpha=case["alpha_vapo"], clamp=False, dtype=torch.float64),
+        "vapo_clamped": length_adaptive_lambda(lengths, alpha=case["alpha_vapo"], dtype=torch.float64),
+        "sao": length_adaptive_lambda(lengths, alpha=case["alpha_sao"], dtype=torch.float64),
     }
 
 
@@ -216,3 +217,47 @@ def shaping(case: Case) -> Mapping[str, Any]:
         "G_minus_phi0_plus_gammaT_phiT": total(rewards) - potentials[0] + gamma**steps * potentials[-1],
         "G_shaped_terminal_potential_zero": total(ended),
     }
+
+
+def _segments(case: Case, values: Tensor, lengths: list[int], **how: Any) -> list[list[float]]:
+    rollout, mask = torch.zeros(len(lengths), dtype=torch.int64), length_mask(lengths)
+    outcome = torch.full((len(lengths),), float(case["outcome"]), dtype=torch.float64)
+    ends = torch.zeros_like(mask)
+    ends[-1, lengths[-1] - 1] = True
+    found = cross_segment_advantages(outcome, values, rollout, mask, gamma=case["gamma"], terminated=ends, **how)
+    return ragged(found[0], lengths)
+
+
+@adapts("compaction", "segment_values outcome", "gamma alpha")
+def segments_of_a_rollout(case: Case) -> Mapping[str, Any]:
+    values, _ = padded(case["segment_values"])
+    lengths = [len(segment) for segment in case["segment_values"]]
+    later = [sum(lengths[i + 1 :]) for i in range(len(lengths))]
+    per_segment = length_adaptive_lambda(torch.tensor(lengths), alpha=case["alpha"], dtype=torch.float64)
+    whole = length_adaptive_lambda(torch.tensor([sum(lengths)]), alpha=case["alpha"], dtype=torch.float64)[0]
+    corrected = _segments(case, values, lengths, alpha=case["alpha"])
+
+    def local() -> list[list[float]]:
+        """Each segment as a rollout of its own."""
+        parts = []
+        for segment in case["segment_values"]:
+            alone = tensor([segment])
+            parts += _segments(case, alone, [len(segment)], alpha=case["alpha"])
+        return parts
+
+    return {
+        "n_after": later,
+        "lam_per_segment_length": per_segment,
+        "local_adv_per_segment_length": local,
+        "adv_per_segment_length": corrected,
+        "lam_whole_rollout_length": whole,
+        "adv_whole_rollout_length": lambda: _segments(case, values, lengths, alpha=case["alpha"], lambda_length="rollout"),
+    }
+
+
+@adapts("compaction", "segment_lengths outcome values", "gamma lam")
+def segments_without_a_critic(case: Case) -> Mapping[str, Any]:
+    case.choice("values", "", ("all zero",))
+    lengths = case["segment_lengths"]
+    zeros = torch.zeros(len(lengths), max(lengths), dtype=torch.float64)
+    return {"adv": _segments(case, zeros, lengths, gae_lambda=case["lam"])}

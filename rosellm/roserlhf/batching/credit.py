@@ -2,8 +2,8 @@
 
 | what | where it goes |
 |---|---|
-| group with different rewards | advantages from the recipe's credit function |
-| group whose scored rewards are all equal | credit is exactly 0; excluded as `uniform group` if asked |
+| group with different rewards | advantages from the recipe's credit function, one for a rollout or one for each of its turns |
+| group whose advantages are all equal | nothing in it is better than the rest; excluded as `uniform group` if asked |
 | unscored member | excluded as `unscored`; no part in the statistics of its group |
 | member that is evidence only | excluded as `not trainable`; no part either |
 | a member left alone by that | excluded as `alone in its group`: nothing to compare it with |
@@ -12,14 +12,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import torch
-from torch import Tensor
+from itertools import accumulate, pairwise
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.batching.rows import Row, exclude, row_of
+from rosellm.roserlhf.batching.scored import Credit, scored_rollouts
 from rosellm.roserlhf.errors import NonFiniteError, ShapeError
 from rosellm.roserlhf.record.exclusion import NOT_TRAINABLE, UNSCORED
 from rosellm.roserlhf.trajectory import Trajectory
@@ -66,46 +65,90 @@ def total_reward(trajectory: Trajectory, weights: Mapping[str, float]) -> float 
 def group_rows(
     trajectories: Sequence[Trajectory],
     rewards: Sequence[float | None],
-    credit: Callable[[Tensor], Tensor],
+    credit: Credit,
     *,
     drop_uniform: bool,
+    weights: Mapping[str, float] | None = None,
 ) -> list[Row]:
-    """Give every trajectory its row with its advantage, or with its exclusion.
+    """Give every trajectory its row with its advantages, or with its exclusion.
 
     Args:
         trajectories: any order; members find each other by `group_id`. One without a group is alone.
-        rewards: one each; None = unscored.
-        credit: rewards of one group's scored members `[G]` (float64) → advantages `[G]`.
+        rewards: one each, the weighted total; None = unscored.
+        credit: called once, with the scored rollouts that have others to be compared with.
         drop_uniform: exclude uniform groups, so that they leave the denominator too.
+        weights: of the reward components, for credit that looks at components or turns; None where only totals are known.
 
     Returns:
         Rows in the order of `trajectories`.
 
     Raises:
-        ShapeError: not one reward per trajectory, or not one advantage per reward.
+        ShapeError: not one reward per trajectory, or neither one advantage per rollout nor one per turn.
         NonFiniteError: a reward that is NaN or infinite; what was not scored is None.
     """
-    _check_rewards(trajectories, rewards)
+    groups, left_out = compared(trajectories, rewards)
     rows = [row_of(trajectory) for trajectory in trajectories]
-    for indices in _groups(trajectories):
-        scored: dict[int, float] = {}
-        for i in indices:
-            reward = rewards[i]
-            if not trajectories[i].trainable:
-                rows[i] = exclude(rows[i], NOT_TRAINABLE)
-            elif reward is None:
-                rows[i] = exclude(rows[i], UNSCORED)
-            else:
-                scored[i] = reward
-        if len(scored) == 1:
-            (alone,) = scored
-            rows[alone] = exclude(rows[alone], ALONE)
-        elif scored:
-            uniform = len({*scored.values()}) == 1
-            for i, advantage in zip(scored, _advantages(credit, list(scored.values())), strict=True):
-                row = replace(rows[i], advantage=advantage)
-                rows[i] = exclude(row, UNIFORM) if uniform and drop_uniform else row
+    for i, reason in left_out.items():
+        rows[i] = exclude(rows[i], reason)
+    advantages = _advantages(credit, trajectories, rewards, groups, weights)
+    spread: dict[int, set[float]] = {}
+    for i, advantage in advantages.items():
+        spread.setdefault(groups[i], set()).update(advantage if isinstance(advantage, tuple) else (advantage,))
+    for i, advantage in advantages.items():
+        row = replace(rows[i], advantage=advantage)
+        rows[i] = exclude(row, UNIFORM) if drop_uniform and len(spread[groups[i]]) == 1 else row
     return rows
+
+
+def compared(trajectories: Sequence[Trajectory], rewards: Sequence[float | None]) -> tuple[dict[int, int], dict[int, str]]:
+    """Sort the trajectories of a step into those that are compared with others and those that are left out.
+
+    Args:
+        trajectories, rewards: as in `group_rows`.
+
+    Returns:
+        Place of a trajectory to the number of its group, places ascending; and place to the reason why it is left out.
+    """
+    _check_rewards(trajectories, rewards)
+    groups: dict[int, int] = {}
+    left_out: dict[int, str] = {}
+    for number, indices in enumerate(_groups(trajectories)):
+        scored = []
+        for i in indices:
+            if not trajectories[i].trainable:
+                left_out[i] = NOT_TRAINABLE
+            elif rewards[i] is None:
+                left_out[i] = UNSCORED
+            else:
+                scored.append(i)
+        if len(scored) == 1:
+            left_out[scored[0]] = ALONE
+        else:
+            groups |= dict.fromkeys(scored, number)
+    return dict(sorted(groups.items())), left_out
+
+
+def _advantages(
+    credit: Credit,
+    trajectories: Sequence[Trajectory],
+    rewards: Sequence[float | None],
+    groups: Mapping[int, int],
+    weights: Mapping[str, float] | None,
+) -> dict[int, float | tuple[float, ...]]:
+    """Return the advantage, or the advantage of each turn, of the trajectories at the places in `groups`."""
+    if not groups:
+        return {}
+    chosen = [trajectories[i] for i in groups]
+    totals = [total for i in groups if (total := rewards[i]) is not None]
+    found = credit(scored_rollouts(chosen, totals, list(groups.values()), weights))
+    edges = [*accumulate((len(trajectory.actions) for trajectory in chosen), initial=0)]
+    values: list[float] = found.tolist()
+    if found.shape == (len(chosen),):
+        return dict(zip(groups, values, strict=True))
+    if found.shape == (edges[-1],):
+        return {i: tuple(values[start:end]) for i, (start, end) in zip(groups, pairwise(edges), strict=True)}
+    requirement = f"return one advantage for each of {len(chosen)} rewards or {edges[-1]} turns"
+    raise checks.fail(ShapeError, "credit", requirement, tuple(found.shape))
 
 
 def group_signal(
@@ -145,13 +188,6 @@ def _groups(trajectories: Sequence[Trajectory]) -> list[list[int]]:
         alone = trajectory.group_id is None
         found.setdefault((alone, trajectory.group_id or trajectory.trajectory_id), []).append(i)
     return list(found.values())
-
-
-def _advantages(credit: Callable[[Tensor], Tensor], rewards: list[float]) -> list[float]:
-    advantages = credit(torch.tensor(rewards, dtype=torch.float64))
-    if advantages.shape != (len(rewards),):
-        raise checks.fail(ShapeError, "credit", f"return one advantage for each of {len(rewards)} rewards", tuple(advantages.shape))
-    return advantages.tolist()
 
 
 def _check_rewards(trajectories: Sequence[Trajectory], rewards: Sequence[float | None]) -> None:

@@ -11,6 +11,7 @@ The law: `sampled = trained + Σ excluded[reason]` for every row, hence for ever
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -40,8 +41,8 @@ class Row:
     """Turn of each sampled token; −1 elsewhere."""
     excluded: Mapping[str, int] = field(default_factory=dict)
     """Sampled tokens that are not trained, by reason."""
-    advantage: float | None = None
-    """Credit of the whole row; None = none assigned."""
+    advantage: float | tuple[float, ...] | None = None
+    """Credit of the whole row, or of each of its turns in order; None = none assigned."""
 
     @property
     def sampled(self) -> int:
@@ -52,6 +53,19 @@ class Row:
     def trained(self) -> int:
         """Tokens in the loss."""
         return sum(self.loss_mask)
+
+    def advantage_of(self, turn: int) -> float | None:
+        """Return the credit of an absolute turn of the row; None if none was assigned."""
+        if not isinstance(self.advantage, tuple):
+            return self.advantage
+        return self.advantage[turn - min(one for one in self.turns if one >= 0)]  # every action has a token, so the least is first
+
+    def token_advantages(self) -> list[float]:
+        """Return the credit of every token: that of its turn, 0 where nothing was sampled; all NaN in a row without credit."""
+        if self.advantage is None:
+            return [math.nan] * len(self.token_ids)
+        by_turn = {turn: self.advantage_of(turn) or 0.0 for turn in {*self.turns} if turn >= 0}
+        return [by_turn.get(turn, 0.0) for turn in self.turns]
 
 
 def row_of(trajectory: Trajectory, *, context: Sequence[TokenSpan] | None = None) -> Row:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from rosellm.roserlhf.errors import RangeError
 
 @dataclass(frozen=True)
 class Batch:
-    """B rows of T tokens; every tensor is `[B, T]` but `advantages` `[B]`."""
+    """B rows of T tokens; every tensor is `[B, T]`."""
 
     input_ids: Tensor
     """int64; 0 at padding, which causal attention never shows to a real token on its left."""
@@ -29,7 +28,8 @@ class Batch:
     behaviour_logprobs: Tensor
     """float32, aligned to `input_ids`; 0 where `policy_mask` is False."""
     advantages: Tensor
-    """float32; NaN for rows without credit, so that training on one of them cannot go unnoticed."""
+    """float32: that of the token's rollout or turn, 0 where nothing was sampled. A row without credit is NaN, so that training on
+    it cannot go unnoticed."""
 
 
 def pad(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
@@ -51,7 +51,7 @@ def pad(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
         padded([row.policy_mask for row in rows], False, torch.bool),
         padded([row.loss_mask for row in rows], False, torch.bool),
         padded([row.behaviour_logprobs for row in rows], 0.0, torch.float32),
-        torch.tensor([math.nan if row.advantage is None else row.advantage for row in rows], dtype=torch.float32, device=device),
+        padded([row.token_advantages() for row in rows], 0.0, torch.float32),
     )
 
 

@@ -8,14 +8,15 @@ from itertools import groupby
 from rich.console import Console
 from rich.text import Text
 
-from rosellm.roserlhf.audit.explanation.credit_formula import brief
 from rosellm.roserlhf.audit.explanation.explain import Explanation
+from rosellm.roserlhf.audit.explanation.numbers import brief
 from rosellm.roserlhf.audit.explanation.reward_story import CreditStory, Member
 from rosellm.roserlhf.audit.explanation.token_arithmetic import arithmetic
 from rosellm.roserlhf.audit.explanation.token_story import TokenStory
 from rosellm.roserlhf.audit.explanation.update_story import TokenUpdate, UpdateStory
 from rosellm.roserlhf.cli.safe_text import safe
 from rosellm.roserlhf.cli.whole_table import print_whole, whole_table
+from rosellm.roserlhf.report import units
 
 SHOWN_LINES = 240
 """Lines of a token table; of a longer one the middle is left out."""
@@ -72,11 +73,14 @@ def _show_credit(console: Console, credit: CreditStory, mine: str) -> None:
         console.print(safe(f"... and {len(credit.members) - len(shown)} more members"))
     for line in credit.formula:
         console.print(safe(line))
+    for turn, told in enumerate(credit.turn_formulas, credit.first_turn):
+        for line in told:
+            console.print(safe(f"turn {turn}: {line}"))
 
 
 def _member(member: Member) -> tuple[str, str]:
     reward = member.left_out or ("not known" if member.reward is None else brief(member.reward))
-    return reward, "" if member.advantage is None else f"{member.advantage:+.4g}"
+    return reward, units.advantage(member.advantage, "+.4g")
 
 
 def _show_update(console: Console, explanation: Explanation, update: UpdateStory) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import signal
+import textwrap
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +27,7 @@ from rosellm.roserlhf.trainer.config import ModelConfig, TrainConfig
 from rosellm.roserlhf.trainer.place import require_free
 
 FLAGS = {
-    "recipe": Flag("algorithm; its options are listed below [grpo]", "|".join(recipes.RECIPES)),
+    "recipe": Flag(f"algorithm, one of {', '.join(recipes.RECIPES)}; its options are listed below [grpo]", "NAME"),
     "config": Flag("run file to start from; options given here win over it", "FILE.toml"),
     "out": Flag("run folder to make [runs/<environment>-<recipe>-<seed>]", "DIR"),
     "resume": Flag("go on with a run that was stopped; it keeps its own options", "RUN"),
@@ -41,7 +43,7 @@ def run(argv: Sequence[str]) -> int:
     kind = recipes.kind_of(_peek(argv, "--recipe") or base.get("recipe", "grpo"))
     parsed = parse(argv, kind, flags=FLAGS, elsewhere=recipes.other_kinds(kind))
     if "help" in parsed.flags:
-        print(f"usage: roserlhf train [OPTIONS]\n\n{option_help(kind, FLAGS)}", end="")
+        print(f"usage: roserlhf train [OPTIONS]\n\n{_about(kind)}\n\n{option_help(kind, FLAGS)}", end="")
         return 0
     resume = "resume" in parsed.flags
     if resume:
@@ -53,6 +55,12 @@ def run(argv: Sequence[str]) -> int:
         print(dump_toml(config), end="")
         return 0
     return _train(config, out, resume=resume)
+
+
+def _about(kind: type[recipes.RecipeConfig]) -> str:
+    """Say in a sentence what the recipe is, wrapped to the terminal."""
+    summary = (kind.__doc__ or "").strip().splitlines()[0]
+    return textwrap.fill(f"recipe {kind.model_fields['recipe'].default}: {summary}", shutil.get_terminal_size().columns)
 
 
 def _peek(argv: Sequence[str], option: str) -> str | None:

@@ -153,7 +153,7 @@ def compaction_token_weights(
     acts = _policy_tokens(action_mask, rollout_ids, action_mask, None)
     checks.selects_something(acts, "action_mask")
     lengths = acts.sum(-1)
-    dense = torch.unique(rollout_ids, return_inverse=True)[1]
+    dense = torch.searchsorted(rollout_ids.sort().values, rollout_ids)  # one number per rollout, not without gaps
     nothing = torch.zeros_like(lengths)
     tokens = nothing.index_add(0, dense, lengths)
     segments = nothing.index_add(0, dense, (lengths > 0).long())

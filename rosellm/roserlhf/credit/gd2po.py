@@ -88,7 +88,8 @@ def gd2po_advantages(
         float64 `rewards`.
 
     Raises:
-        As `gdpo_advantages` and `filter_reward_conflicts`.
+        DtypeError, ShapeError, DeviceError, NonFiniteError, RangeError, ConfigError, GroupError: as in `gdpo_advantages` and
+            `filter_reward_conflicts`.
 
     Example:
         >>> correct, short = [0.0, 1.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]  # rollouts 2 and 3 are good at one and bad at the other

@@ -47,7 +47,8 @@ def gdpo_advantages(
 
     The weights multiply normalised advantages, not rewards: doubling a reward changes nothing, doubling its weight does. A reward
     that is uniform in a group adds exactly 0 there, and sums that are all equal whiten to exactly 0 (both by max = min); so does a
-    batch of one. Whitening moves the mean of the whole batch to 0, so that the mean of one group need not stay 0.
+    batch of one. :math:`S` has the mean 0 in every group, so counting rollouts only divides; counting tokens moves the mean of
+    their batch to 0, and then the mean of a group need not stay 0.
 
     The readings of the last step differ for unequal lengths. `whiten="rollout"`: every rollout counts once (paper; TRL).
     `whiten="token"`: every rollout counts once per token, and ε is inside the root, :math:`\sqrt{\sigma_S^2 + \epsilon}` (the

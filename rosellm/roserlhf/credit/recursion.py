@@ -2,9 +2,10 @@ r"""Increments, decays -> the linear recursion that every temporal estimator is,
 
 .. math:: y_t = x_t + c_t\, y_{t+1},\qquad y_T = 0
 
-One step after another costs as many tensor operations as there are steps. Here the steps are cut into blocks of `BLOCK` that run
-side by side, and what enters a block from the future is the same recursion over blocks: about ``BLOCK * log_BLOCK(T)`` operations.
-Up to `BLOCK` steps the sums are those of the plain loop. Nothing is divided by a product of decays, which would underflow.
+One step after another costs as many tensor operations as there are steps. Here every step first sums a window of w steps, and the
+window doubles: :math:`y_t^{2w} = y_t^w + c_t^w\,y_{t+w}^w`, where :math:`c^w` is the product of w decays. Then windows are chained
+from the end, w steps at a time. All operations run over contiguous rows. Up to `SHORT` steps w stays 1, and the sums are those of
+the plain loop. Nothing is divided by a product of decays, which would underflow.
 
 A decay of 0 cuts, even what is not finite. Only there does the product need a selection (0 * NaN is NaN), so on the CPU the numbers
 are computed without it first and once more with it if they turn out not to be finite; where looking would wait for a device, the
@@ -15,12 +16,12 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.credit.pieces import in_pieces
 
-BLOCK = 32
+SHORT = 64
+_WINDOW, _LONGEST_CHAIN = 32, 256
 
 
 def backward_recursion(increments: Tensor, decays: Tensor) -> Tensor:
@@ -35,10 +36,6 @@ def backward_recursion(increments: Tensor, decays: Tensor) -> Tensor:
     Returns:
         `[..., T]`, same dtype.
     """
-    steps = increments.shape[-1]
-    missing = -steps % BLOCK if steps > BLOCK else 0
-    if missing:
-        increments, decays = pad(increments, (0, missing)), pad(decays, (0, missing), value=1.0)
     result = torch.empty_like(increments, memory_format=torch.contiguous_format)
     for x, c, y in in_pieces(increments, decays, result):
         for guarded in (False, True):
@@ -46,29 +43,40 @@ def backward_recursion(increments: Tensor, decays: Tensor) -> Tensor:
                 _write(y, x, c, guarded=guarded)
             if checks.surely_finite(y):
                 break
-    return result[..., :steps]
+    return result
 
 
 def _write(result: Tensor, increments: Tensor, decays: Tensor, *, guarded: bool) -> None:
-    """Run the recursion over rows `[R, T]` into `result`; T is a multiple of `BLOCK`, or at most `BLOCK`."""
-    length = min(BLOCK, result.shape[-1])
-    # time first and lanes flat: every step reads and writes one contiguous piece, and the copies are plain transpositions
-    y = increments.reshape(-1, length).t().clone(memory_format=torch.contiguous_format)
-    c = decays.reshape(-1, length).t().clone(memory_format=torch.contiguous_format)
-    _step_by_step(y, c, guarded=guarded)
-    if result.shape[-1] > length:
-        blocks = (result.shape[0], -1)
-        at_block_start = backward_recursion(y[0].view(blocks), c[0].view(blocks))
-        later = pad(at_block_start[:, 1:], (0, 1)).flatten()
-        y.addcmul_(c, torch.where(c != 0, later, 0.0) if guarded else later)
-    result.view(-1, length).copy_(y.t())
+    """Run the recursion over rows `[R, T]` into `result`."""
+    steps, widest = result.shape[-1], 1
+    while steps > SHORT and (widest < _WINDOW or steps > _LONGEST_CHAIN * widest):
+        widest *= 2
+    y, c, window = increments, decays, 1
+    # both sides of every doubling are kept apart by turns between two buffers each; the last sums land in the result
+    spare = [torch.empty_like(result) for _ in range(3 if widest > 1 else 0)]
+    while window < widest:
+        to_result = (widest // window).bit_length() % 2 == 0
+        sums, products = result if to_result else spare[0], spare[1 if to_result else 2]
+        early = c[:, :-window]
+        torch.addcmul(y[:, :-window], early, _seen(y[:, window:], early, guarded), out=sums[:, :-window])
+        sums[:, -window:] = y[:, -window:]
+        still = max(steps - 2 * window, 0)  # later steps have come to the end, and their products are not used again
+        torch.mul(c[:, :still], _seen(c[:, window : window + still], c[:, :still], guarded), out=products[:, :still])
+        y, c, window = sums, products, 2 * window
+    if y is not result:
+        result.copy_(y)
+    _chain(result, c, window, guarded)
 
 
-def _step_by_step(y: Tensor, c: Tensor, *, guarded: bool) -> None:
-    """Turn increments into the recursion, and decays into the products of all decays to the end, in place, time first."""
-    sums, reach = y.unbind(0), c.unbind(0)
-    linked = (c != 0).unbind(0) if guarded else ()
-    nothing = y.new_zeros(())
-    for t in range(len(sums) - 2, -1, -1):
-        sums[t].addcmul_(reach[t], torch.where(linked[t], sums[t + 1], nothing) if guarded else sums[t + 1])
-        reach[t].mul_(torch.where(linked[t], reach[t + 1], nothing) if guarded else reach[t + 1])
+def _chain(y: Tensor, c: Tensor, window: int, guarded: bool) -> None:
+    """Add to every window what comes after it, from the end, in place; the first one may be narrower."""
+    count = -(-y.shape[-1] // window)
+    widths = [y.shape[-1] - window * (count - 1)] + [window] * (count - 1)
+    sums, products = y.split(widths, dim=-1), c.split(widths, dim=-1)
+    for k in range(count - 2, -1, -1):
+        later = sums[k + 1] if k else sums[k + 1][:, window - widths[0] :]
+        sums[k].addcmul_(products[k], _seen(later, products[k], guarded))
+
+
+def _seen(later: Tensor, decays: Tensor, guarded: bool) -> Tensor:
+    return torch.where(decays != 0, later, 0.0) if guarded else later

@@ -8,9 +8,8 @@ from torch import Tensor
 
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.batching.tensors import Batch, by_length, pad
-from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.learner.step import Stepper, StepReport
-from rosellm.roserlhf.losses import step_denominator
+from rosellm.roserlhf.losses import policy_logprobs, step_denominator
 from rosellm.roserlhf.masked import Partial, masked_sum, partial
 
 

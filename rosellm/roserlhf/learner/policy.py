@@ -13,9 +13,8 @@ from torch import Tensor
 
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.batching.tensors import Batch, by_length, pad
-from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.learner.step import NOTHING_TO_TRAIN, Stepper, StepReport
-from rosellm.roserlhf.losses import Aggregation, step_denominator
+from rosellm.roserlhf.losses import Aggregation, policy_logprobs, step_denominator
 from rosellm.roserlhf.masked import Partial, partial
 from rosellm.roserlhf.metrics import merge
 from rosellm.roserlhf.store.updates import Update, UpdatedRow
@@ -33,6 +32,7 @@ class Objective(Protocol):
         old_logprobs: Tensor,
         advantages: Tensor,
         action_mask: Tensor,
+        /,
         *,
         denominator: Tensor | float,
     ) -> Any: ...
@@ -154,8 +154,7 @@ def _one_update(
 
     def loss_of(batch: Batch) -> tuple[Tensor, Mapping[str, Partial]]:
         current = policy_logprobs(stepper.model, batch.input_ids, temperature=temperature)
-        advantages = batch.advantages[:, None].expand_as(current)
-        output = objective(current, batch.behaviour_logprobs, advantages, batch.loss_mask, denominator=denominator)
+        output = objective(current, batch.behaviour_logprobs, batch.advantages, batch.loss_mask, denominator=denominator)
         known = current.detach()
         seen[id(batch)] = _Seen(known[batch.policy_mask], (known - batch.behaviour_logprobs)[batch.loss_mask])
         return output.loss, {**output.partials, "sampled_entropy": partial(-current, batch.loss_mask)}

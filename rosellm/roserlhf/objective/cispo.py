@@ -44,7 +44,7 @@ def cispo_policy_loss(
     and the paper writes its bounds so, too, with the lower one so far off that it never acts, `ratio_min=0`. It prints no value
     for the upper one, so there is no default. Default: `aggregation="token"`, as printed.
 
-    Source: MiniMax 2025 (MiniMax-M1), Eq. 4 and 5, https://arxiv.org/abs/2506.13585
+    Source: MiniMax 2025 (MiniMax-M1), the objective of CISPO, https://arxiv.org/abs/2506.13585
 
     Args:
         current_logprobs: `[..., T]`, floating point.

@@ -63,7 +63,7 @@ def clipped_policy_loss(
     with 3. `k3` has the gradient of the *forward* divergence and says so in a warning: `"k3_k2_gradient"` has its value and the
     gradient of KL(current || reference); see `kl_estimate`.
 
-    Source: Schulman et al. 2017 (PPO), Eq. 7, https://arxiv.org/abs/1707.06347; Ye et al. 2020 (dual clip), Eq. 5,
+    Source: Schulman et al. 2017 (PPO), Eq. 7, https://arxiv.org/abs/1707.06347; Ye et al. 2020 (dual clip),
     https://arxiv.org/abs/1912.09729; Shao et al. 2024 (GRPO), Eq. 3 and 4, https://arxiv.org/abs/2402.03300; Yu et al. 2025 (DAPO),
     Eq. 10 and 12, https://arxiv.org/abs/2503.14476; Liu et al. 2025 (Dr. GRPO), https://arxiv.org/abs/2503.20783
 

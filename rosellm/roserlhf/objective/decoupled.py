@@ -52,7 +52,7 @@ def decoupled_policy_loss(
     how stale the data is. Without a cap one stale token can outweigh a batch. Beware of AReaL's setting without any rejection: it
     drops the weight altogether. Default: `aggregation="token"`; the clip is 0.2 on both sides there.
 
-    Source: Fu et al. 2025 (AReaL), Eq. 5, https://arxiv.org/abs/2505.24298; the objective Hilton et al. 2021,
+    Source: Fu et al. 2025 (AReaL), the decoupled objective, https://arxiv.org/abs/2505.24298; the objective Hilton et al. 2021,
     https://arxiv.org/abs/2110.00641
 
     Args:

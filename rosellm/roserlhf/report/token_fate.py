@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.store import EventLog, LedgerEntry
@@ -27,11 +28,13 @@ class Fate:
         return entry.state + (f": {entry.reason}" if entry.reason else "")
 
     @property
-    def advantage(self) -> float | None:
-        """The advantage of the rollout, where the ledger keeps it."""
+    def advantage(self) -> float | tuple[float, ...] | None:
+        """The advantage of the rollout, or of each of its turns in order, where the ledger keeps it."""
         detail = self.entry.detail
         value = detail.get("advantage") if isinstance(detail, Mapping) else None
-        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        if isinstance(value, (list, tuple)) and value and all(map(_is_number, value)):
+            return tuple(map(float, value))
+        return float(value) if isinstance(value, (int, float)) and _is_number(value) else None
 
     def of_token(self, stale: bool) -> tuple[bool, str | None]:
         """Return (trained, reason it was excluded) of one sampled token.
@@ -51,6 +54,10 @@ class Fate:
         if reason is None or len(entry.excluded) > 1:
             return False, None
         return (False, reason) if stale else (True, None)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def fates(log: EventLog, attempts: Sequence[str], steps: Iterable[int]) -> dict[str, Fate]:

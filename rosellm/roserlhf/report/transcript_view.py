@@ -58,7 +58,8 @@ class Transcript:
     outcome: Outcome
     rewards: dict[str, float | None] = field(default_factory=dict)
     """Named components, summed over the turns; None where not scored."""
-    advantage: float | None = None
+    advantage: float | tuple[float, ...] | None = None
+    """Of the rollout, or of each of its turns."""
     fate: str = units.NOT_RECORDED
     """`trained`, `excluded: reason`, or not recorded."""
     ended: str = units.NOT_RECORDED
@@ -75,7 +76,7 @@ def transcript_view(transcript: Transcript, *, opened: bool) -> Html:
     """Write one rollout as a foldable block."""
     tokens = transcript.tokens
     sampled = sum(token.policy for token in tokens)
-    advantage = f"advantage {transcript.advantage:+.3f}" if transcript.advantage is not None else f"advantage {units.NOT_RECORDED}"
+    advantage = f"advantage {units.advantage(transcript.advantage, '+.3f') or units.NOT_RECORDED}"
     head = tag(
         "summary",
         tag("span", transcript.outcome, class_=f"chip {transcript.outcome}"),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 NOT_RECORDED = "not recorded"
+_TURNS = 12
+"""Advantages of turns that are written out."""
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -48,3 +51,12 @@ def memory(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return number(value)
     return f"{value / 2**30:.2f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"
+
+
+def advantage(value: float | Sequence[float] | None, style: str = "+.6g") -> str:
+    """Write the advantage of a rollout, or those of its turns; empty if it has none."""
+    if value is None:
+        return ""
+    if isinstance(value, int | float):
+        return f"{value:{style}}"
+    return ", ".join(f"{one:{style}}" for one in value[:_TURNS]) + (f" ... {len(value)} turns" if len(value) > _TURNS else "")

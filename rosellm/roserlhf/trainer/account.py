@@ -1,6 +1,7 @@
 """The account of one training step: `launched → finished | failed → admitted → trained, or rejected`, written down and balanced.
 
-With every row's end stand the numbers that decided its part in the loss: total reward, advantage, and a hash of its tokens and
+With every row's end stand the numbers that decided its part in the loss: total reward, advantage (a list where turns
+have their own), and a hash of its tokens and
 behaviour log-probabilities. A record that is changed afterwards no longer has this hash.
 """
 
@@ -60,7 +61,8 @@ class Account:
 
     def _places_of(self, row: Row, reward: float | None) -> list[LedgerEntry]:
         name, step = row.trajectory_id, self._step
-        detail = {"reward": reward, "advantage": row.advantage, "row_hash": row_hash(row)}
+        advantage = list(row.advantage) if isinstance(row.advantage, tuple) else row.advantage
+        detail = {"reward": reward, "advantage": advantage, "row_hash": row_hash(row)}
         if not row.trained:
             reason = max(row.excluded, key=lambda name: row.excluded[name], default="no sampled token")
             several = row.excluded if len(row.excluded) > 1 else {}  # of one reason the entry need not say how many

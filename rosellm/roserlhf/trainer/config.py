@@ -84,7 +84,7 @@ class TrainConfig(Config):
     steps: int = Field(default=120, ge=0, description="training steps after the warm start")
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="where the model lives: cpu, cuda or cuda:N")
     drop_uniform_groups: bool = Field(
-        default=True, description="exclude groups whose rewards are all equal (they carry no gradient)"
+        default=True, description="exclude groups in which no episode is better than another (they carry no gradient)"
     )
     checkpoint_every: int = Field(default=10, ge=1, description="training steps between checkpoints")
     keep_checkpoints: int = Field(default=2, ge=1, description="newest checkpoints kept, beside that of step 0")

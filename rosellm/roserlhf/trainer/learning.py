@@ -54,7 +54,7 @@ def training_stepper(config: TrainConfig, model: nn.Module, checkpoint: Checkpoi
 def credited(
     recipe: Recipe, trajectories: Sequence[Trajectory], reward_weights: Mapping[str, float]
 ) -> tuple[list[float | None], list[Row]]:
-    """Weigh the rewards of one step's episodes and give each its row with its advantage or its exclusion.
+    """Weigh the rewards of one step's episodes and give each its row with its advantages or its exclusion.
 
     Args:
         trajectories: all episodes of the step.
@@ -64,7 +64,8 @@ def credited(
         Rewards and rows, in the order of `trajectories`.
     """
     rewards = [total_reward(trajectory, reward_weights) for trajectory in trajectories]
-    return rewards, group_rows(trajectories, rewards, recipe.credit, drop_uniform=recipe.config.drop_uniform_groups)
+    drop = recipe.config.drop_uniform_groups
+    return rewards, group_rows(trajectories, rewards, recipe.credit, drop_uniform=drop, weights=reward_weights)
 
 
 def learn(recipe: Recipe, stepper: Stepper[Batch], rows: Sequence[Row], step: int) -> tuple[list[Row], UpdateReport]:

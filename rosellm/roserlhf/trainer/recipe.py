@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,11 +10,12 @@ from rosellm.roserlhf.trainer.config import TrainConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from rosellm.roserlhf.batching.scored import Credit
     from rosellm.roserlhf.losses import Aggregation
 
 
 class PolicyObjective(Protocol):
-    """log-probabilities + advantages → an output with `.loss`, `.token_loss` and `.partials`."""
+    """log-probabilities + advantages, `[B, T]` each → an output with `.loss`, `.token_loss` and `.partials`."""
 
     def __call__(
         self,
@@ -23,6 +23,7 @@ class PolicyObjective(Protocol):
         old_logprobs: Tensor,
         advantages: Tensor,
         action_mask: Tensor,
+        /,
         *,
         denominator: Tensor | float,
     ) -> Any: ...
@@ -33,8 +34,8 @@ class Recipe:
     """credit × objective, and the configuration that names them."""
 
     config: TrainConfig
-    credit: Callable[[Tensor], Tensor]
-    """Rewards of the scored members of one group, `[G]`, to their advantages, `[G]`."""
+    credit: Credit
+    """Scored rollouts of one step to advantages, one for each rollout or one for each turn."""
     objective: PolicyObjective
     """Token objective with its own clip bounds and aggregation already bound."""
     denominator_mode: Aggregation = "token"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
 from rosellm.roserlhf.batching.rows import Row
+from rosellm.roserlhf.report import units
 from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, Trajectory
 
 NAME = "one trajectory, frozen and printed"
@@ -165,6 +166,6 @@ def printed(trajectory: Trajectory, row: Row, decode: Callable[[int], str]) -> I
             yield f"turn {transition.turn}: reward {rewards or 'none'}; {end}"
     yield (
         "credit: "
-        + (f"advantage {row.advantage:.4f}" if row.advantage is not None else "no advantage")
+        + (f"advantage {units.advantage(row.advantage, '.4f')}" if row.advantage is not None else "no advantage")
         + (f"; left out: {dict(row.excluded)}" if row.excluded else "")
     )

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from rosellm.roserlhf.advantages import discounted_returns, group_standardized_advantages, leave_one_out_advantages
+from rosellm.roserlhf.advantages import discounted_returns
 from rosellm.roserlhf.audit.diagnosis import Outcome
+from rosellm.roserlhf.audit.examination.hand_formulas import HandRollout, hand_of
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
-from rosellm.roserlhf.batching.credit import group_rows
+from rosellm.roserlhf.batching.scored import PerGroup
+from rosellm.roserlhf.trainer.learning import credited
 from rosellm.roserlhf.trajectory import Trajectory
 
 NAME = "return and advantage by hand"
 TOLERANCE = 1e-6
-_EPS = 1e-8
 
 
 def hand_total(trajectory: Trajectory, weights: Mapping[str, float]) -> float | None:
@@ -37,26 +37,17 @@ def hand_returns(rewards: Sequence[float], gamma: float) -> list[float]:
     return [sum(gamma**k * rewards[t + k] for k in range(len(rewards) - t)) for t in range(len(rewards))]
 
 
-def hand_standardized(rewards: Sequence[float]) -> list[float]:
-    """Distance from the mean in population standard deviations."""
-    if max(rewards) == min(rewards):
-        return [0.0] * len(rewards)
-    mean = math.fsum(rewards) / len(rewards)
-    deviation = math.sqrt(math.fsum((r - mean) ** 2 for r in rewards) / len(rewards))
-    return [(r - mean) / (deviation + _EPS) for r in rewards]
-
-
-def hand_leave_one_out(rewards: Sequence[float]) -> list[float]:
-    """Distance from the mean of the others."""
-    if len(rewards) < 2:
-        return [0.0] * len(rewards)
-    return [r - math.fsum(o for j, o in enumerate(rewards) if j != i) / (len(rewards) - 1) for i, r in enumerate(rewards)]
-
-
-HANDS: Mapping[Any, Callable[[Sequence[float]], list[float]]] = MappingProxyType(
-    {group_standardized_advantages: hand_standardized, leave_one_out_advantages: hand_leave_one_out}
-)
-"""The hand computation of each credit function."""
+def rescored(trajectories: Sequence[Trajectory], values: Sequence[float], weights: Mapping[str, float]) -> list[Trajectory]:
+    """Give records made-up rewards: about `values` in total, spread over turns and components; what has no turn stays as it is."""
+    changed = []
+    for trajectory, value in zip(trajectories, values, strict=True):
+        turns = len(trajectory.transitions)
+        transitions = [
+            replace(transition, reward_components={name: value / turns + t % 2 + k * t for k, name in enumerate(weights)})
+            for t, transition in enumerate(trajectory.transitions)
+        ]
+        changed.append(replace(trajectory, transitions=transitions))
+    return changed
 
 
 def hand_credit(subject: Subject, episodes: Episodes) -> Outcome:
@@ -76,16 +67,18 @@ def hand_credit(subject: Subject, episodes: Episodes) -> Outcome:
             )
     if (wrong := _wrong_return(episodes)) is not None:
         return Outcome(NAME, "failed", wrong, "returns are discounted or cut wrongly", "G_t = r_t + γ G_(t+1), 0 after the end")
-    credit: Any = subject.recipe.credit
-    if credit not in HANDS:
-        name = getattr(credit, "__name__", repr(credit))
+    weights = subject.reward_weights
+    if hand_of(subject.recipe.credit, weights) is None:
+        credit: Any = subject.recipe.credit
+        function = credit.function if isinstance(credit, PerGroup) else credit
+        name = getattr(function, "__name__", repr(function))
         evidence = f"totals and returns agree; the advantages of {name} were not compared: it has no hand computation"
         return Outcome(
             NAME, "warning", evidence, "the credit function is one of your own", "compare it with a slow computation of it"
         )
-    made_up: list[float | None] = [float((i * i) % 7) + 0.1 * i for i in range(len(episodes.trajectories))]
-    for what, rewards in (("as scored", episodes.rewards), ("made up", made_up)):
-        if (wrong := _wrong_advantage(subject, episodes.trajectories, rewards)) is not None:
+    made_up = rescored(episodes.trajectories, [float((i * i) % 7) + 0.1 * i for i in range(len(episodes.trajectories))], weights)
+    for what, trajectories in (("as scored", episodes.trajectories), ("made up", made_up)):
+        if (wrong := _wrong_advantage(subject, trajectories)) is not None:
             evidence = f"rewards {what}: {wrong}"
             return Outcome(
                 NAME, "failed", evidence, "another formula, or statistics over the wrong members", "credit is per group, by id"
@@ -132,18 +125,29 @@ def _wrong_return(episodes: Episodes) -> str | None:
     return None
 
 
-def _wrong_advantage(subject: Subject, trajectories: Sequence[Trajectory], rewards: Sequence[float | None]) -> str | None:
-    rows = group_rows(trajectories, rewards, subject.recipe.credit, drop_uniform=False)
+def _wrong_advantage(subject: Subject, trajectories: Sequence[Trajectory]) -> str | None:
+    weights, hand = subject.reward_weights, hand_of(subject.recipe.credit, subject.reward_weights)
+    assert hand is not None
+    _, rows = credited(subject.recipe, trajectories, weights)
+    totals = [hand_total(trajectory, weights) for trajectory in trajectories]
     groups: dict[Any, list[int]] = {}
-    for index, (trajectory, reward) in enumerate(zip(trajectories, rewards, strict=True)):
-        if reward is not None:
+    for index, (trajectory, total) in enumerate(zip(trajectories, totals, strict=True)):
+        if total is not None and trajectory.trainable:
             groups.setdefault(_about(trajectory), []).append(index)
-    for members in groups.values():
-        scored = [reward for index in members if (reward := rewards[index]) is not None]
-        by_hand = HANDS[subject.recipe.credit](scored) if len(members) > 1 else [None]
-        for index, wanted in zip(members, by_hand, strict=True):
-            if not _near(wanted, rows[index].advantage):
-                return (
-                    f"advantage of {rows[index].trajectory_id} is {rows[index].advantage}, by hand {wanted} of the rewards {scored}"
-                )
+    compared = [(index, about) for about, members in groups.items() if len(members) > 1 for index in members]
+    rollouts = [
+        HandRollout.of(trajectories[index], about, total, weights)
+        for index, about in compared
+        if (total := totals[index]) is not None
+    ]
+    by_hand = dict(zip([index for index, _ in compared], hand(rollouts) if rollouts else (), strict=True))
+    for index, row in enumerate(rows):
+        wanted, found = _turns(by_hand.get(index)), _turns(row.advantage)
+        if len(wanted) != len(found) or not all(map(_near, wanted, found)):
+            others = [totals[other] for other in groups.get(_about(trajectories[index]), [])]
+            return f"advantage of {row.trajectory_id} is {row.advantage}, by hand {by_hand.get(index)} of the rewards {others}"
     return None
+
+
+def _turns(advantage: float | tuple[float, ...] | None) -> tuple[float | None, ...]:
+    return advantage if isinstance(advantage, tuple) else (advantage,)

@@ -17,8 +17,7 @@ from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.examination.repacking import off_policy_rows
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
 from rosellm.roserlhf.batching.tensors import Batch, by_length, pad
-from rosellm.roserlhf.learner.logprobs import policy_logprobs
-from rosellm.roserlhf.losses import step_denominator
+from rosellm.roserlhf.losses import policy_logprobs, step_denominator
 
 NAME = "gradients at masked and selected logits"
 _FIX = "select with masked_fill or where before the operation; never multiply by a mask"
@@ -66,8 +65,7 @@ def _flow(subject: Subject, batch: Batch, logits: Tensor, behaviour: Tensor, tem
     """Return the largest |gradient| at the logits that predict each token, `[B, T]`."""
     model = GivenLogits(logits)
     current = policy_logprobs(model, batch.input_ids, temperature=temperature)
-    advantages = batch.advantages[:, None].expand_as(current)
-    (gradient,) = torch.autograd.grad(_loss(subject, current, behaviour, advantages, batch.loss_mask), model.leaf)
+    (gradient,) = torch.autograd.grad(_loss(subject, current, behaviour, batch.advantages, batch.loss_mask), model.leaf)
     at_token = gradient.abs().amax(-1)
     return torch.cat([torch.zeros_like(at_token[:, :1]), at_token[:, :-1]], 1)
 
@@ -81,7 +79,7 @@ def _loss(subject: Subject, current: Tensor, behaviour: Tensor, advantages: Tens
 
 def _change_by_nan(subject: Subject, batch: Batch, logprobs: Tensor) -> str | None:
     """Say what NaN in everything that is masked changes: loss, or the gradient at any log-probability."""
-    mask, advantages = batch.loss_mask, batch.advantages[:, None].expand_as(logprobs)
+    mask, advantages = batch.loss_mask, batch.advantages
 
     def flow(current: Tensor, behaviour: Tensor, advantages: Tensor) -> tuple[Tensor, Tensor]:
         leaf = current.clone().requires_grad_()

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rosellm.roserlhf.audit.diagnosis import Outcome
+from rosellm.roserlhf.audit.examination.hand_credit import rescored
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
-from rosellm.roserlhf.batching.credit import group_rows
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.models.causal import weights, weights_hash
 from rosellm.roserlhf.store.events import EventLog
@@ -20,16 +20,12 @@ NAME = "offline replay equals the online update"
 
 def offline_replay(subject: Subject, episodes: Episodes) -> Outcome:
     """Update a copy from the episodes at hand and another one from the same episodes read back from an event log."""
-    rewards, online_rows = credited(subject.recipe, episodes.trajectories, subject.reward_weights)
-    made_up: list[float | None] | None = None
+    trajectories, reward_weights = episodes.trajectories, subject.reward_weights
+    _, online_rows = credited(subject.recipe, trajectories, reward_weights)
     if not any(row.trained for row in online_rows):  # every group is uniform: only made-up rewards give an update to repeat
-        made_up = [float(index % 3) for index in range(len(rewards))]
-        online_rows = _rows(subject, episodes.trajectories, made_up)
-    stored = _stored(episodes.trajectories)
-    if made_up is None:
-        _, offline_rows = credited(subject.recipe, stored, subject.reward_weights)
-    else:
-        offline_rows = _rows(subject, stored, made_up)
+        trajectories = rescored(trajectories, [float(index % 3) for index in range(len(trajectories))], reward_weights)
+        _, online_rows = credited(subject.recipe, trajectories, reward_weights)
+    _, offline_rows = credited(subject.recipe, _stored(trajectories), reward_weights)
     online = _updated(subject, online_rows)
     if (difference := first_difference(online_rows, offline_rows)) is not None:
         return Outcome(
@@ -71,10 +67,6 @@ def first_difference(online: Sequence[Row], offline: Sequence[Row]) -> str | Non
                 return f"{name} of {one.trajectory_id} at position {place} was {shown[0]}, {shown[1]} came back"
             return f"{name} of {one.trajectory_id} was {value}, {back} came back"
     return None
-
-
-def _rows(subject: Subject, trajectories: Sequence[Trajectory], rewards: Sequence[float | None]) -> list[Row]:
-    return group_rows(trajectories, rewards, subject.recipe.credit, drop_uniform=subject.recipe.config.drop_uniform_groups)
 
 
 def _updated(subject: Subject, rows: Sequence[Row]) -> str:

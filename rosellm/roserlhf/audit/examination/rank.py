@@ -20,8 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rosellm.roserlhf import recipes
-from rosellm.roserlhf.learner.logprobs import policy_logprobs
-from rosellm.roserlhf.losses import step_denominator
+from rosellm.roserlhf.losses import policy_logprobs, step_denominator
 from rosellm.roserlhf.trainer.recipe import Recipe
 
 INPUT, OPTIONS, OUTPUT = "rows.safetensors", "options.json", "gradient.safetensors"
@@ -47,7 +46,7 @@ def share(
     """Return loss and gradient of some rows, divided by the denominator of the whole group.
 
     Args:
-        tensors: `hidden [B, T, H]`, `input_ids`, `loss_mask`, `behaviour` `[B, T]`, `advantages [B]`, `matrix [V, H]`.
+        tensors: `hidden [B, T, H]`, `input_ids`, `loss_mask`, `behaviour`, `advantages` `[B, T]`, `matrix [V, H]`.
         recipe: its objective and the unit of its denominator.
         temperature: of sampling.
         group: the processes that share the step; None for this one alone.
@@ -61,10 +60,8 @@ def share(
     for row in rows:
         model = OutputMatrix(tensors["hidden"][row], matrix)
         current = policy_logprobs(model, tensors["input_ids"][row], temperature=temperature)
-        advantages = tensors["advantages"][row, None].expand_as(current)
-        output = recipe.objective(
-            current, tensors["behaviour"][row], advantages, tensors["loss_mask"][row], denominator=denominator
-        )
+        columns = [tensors[name][row] for name in ("behaviour", "advantages", "loss_mask")]
+        output = recipe.objective(current, *columns, denominator=denominator)
         loss += output.loss.detach()
         gradient += torch.autograd.grad(output.loss, matrix)[0]
     return float(loss), gradient

@@ -37,8 +37,9 @@ class Tokens:
 
 
 def off_policy_rows(episodes: Episodes, seed: int = 0) -> list[Row]:
-    """Lay out episodes with made-up credit and behaviour, every sampled token in the loss."""
+    """Lay out episodes with made-up credit, by turn if the recipe has it so, and behaviour; every sampled token in the loss."""
     draw = random.Random(seed)
+    by_turn = any(isinstance(row.advantage, tuple) for row in episodes.rows)
     rows = []
     for trajectory in [t for t in episodes.trajectories if t.sampled_tokens][:ROWS]:
         row = row_of(trajectory)
@@ -46,7 +47,8 @@ def off_policy_rows(episodes: Episodes, seed: int = 0) -> list[Row]:
             min(0.0, logprob + draw.gauss(0, 0.3)) if sampled else 0.0
             for logprob, sampled in zip(row.behaviour_logprobs, row.policy_mask, strict=True)
         )
-        advantage = draw.choice((-1, 1)) * draw.uniform(0.5, 2)
+        credit = [draw.choice((-1, 1)) * draw.uniform(0.5, 2) for _ in (trajectory.actions if by_turn else [None])]
+        advantage = tuple(credit) if by_turn else credit[0]
         rows.append(replace(row, behaviour_logprobs=shifted, loss_mask=row.policy_mask, excluded={}, advantage=advantage))
     return rows
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rosellm.roserlhf.audit.explanation.credit_formula import brief
 from rosellm.roserlhf.audit.explanation.evidence import TRAINING, Evidence
+from rosellm.roserlhf.audit.explanation.numbers import brief
 from rosellm.roserlhf.audit.explanation.reward_story import CreditStory
 from rosellm.roserlhf.audit.explanation.token_story import TokenStory
 from rosellm.roserlhf.audit.explanation.update_story import UpdateStory
 from rosellm.roserlhf.batching.credit import ALONE, UNIFORM
 from rosellm.roserlhf.record.exclusion import NOT_TRAINABLE, STALE, UNSCORED
+from rosellm.roserlhf.report import units
 from rosellm.roserlhf.trajectory import Trajectory
 
 _REASONS = {
@@ -105,7 +106,7 @@ def _verb(trajectory: Trajectory) -> str:
 
 def _rewards(credit: CreditStory) -> list[str]:
     if not credit.reward_is_known:
-        recorded = "" if credit.recorded is None else f" The ledger recorded the advantage {credit.recorded:+.6g}."
+        recorded = "" if credit.recorded is None else f" The ledger recorded the advantage {units.advantage(credit.recorded)}."
         return [f"Its total reward is not known here, because the weights of the components are not.{recorded}"]
     reward = "unscored" if credit.reward is None else brief(credit.reward)
     if not credit.members:
@@ -115,7 +116,8 @@ def _rewards(credit: CreditStory) -> list[str]:
     without = sum(member.left_out is not None for member in credit.members)
     group = f"its group of {len(credit.members)} got {listed or 'no reward'}" + (f", {without} left out" if without else "")
     against = "" if credit.baseline is None else f", baseline {brief(credit.baseline)}"
-    advantage = "" if credit.advantage is None else f": advantage {credit.advantage:+.6g}"
+    several = "s of its turns" if isinstance(credit.advantage, tuple) else ""
+    advantage = "" if credit.advantage is None else f": advantage{several} {units.advantage(credit.advantage)}"
     return [f"Its total reward is {reward}; {group}{against}{advantage}."]
 
 

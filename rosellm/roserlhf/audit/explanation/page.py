@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from rosellm.roserlhf.audit.explanation.credit_formula import brief
 from rosellm.roserlhf.audit.explanation.explain import Explanation
+from rosellm.roserlhf.audit.explanation.numbers import brief
 from rosellm.roserlhf.audit.explanation.reward_story import CreditStory
 from rosellm.roserlhf.audit.explanation.token_arithmetic import arithmetic, precise
 from rosellm.roserlhf.audit.explanation.token_story import TokenStory
 from rosellm.roserlhf.audit.explanation.update_story import TokenUpdate, UpdateStory
+from rosellm.roserlhf.report import units
 from rosellm.roserlhf.report.document import document
 from rosellm.roserlhf.report.markup import Html, join, tag, text, visible
 from rosellm.roserlhf.report.style import CSS
@@ -97,6 +98,8 @@ def _credit(credit: CreditStory, mine: str) -> Html:
     ]
     weights = "not known here" if credit.weights is None else ", ".join(f"{name} {brief(v)}" for name, v in credit.weights.items())
     lines = [tag("p", line) for line in credit.formula]
+    for turn, told in enumerate(credit.turn_formulas, credit.first_turn):
+        lines += [tag("p", f"turn {turn}: {line}") for line in told]
     recorded = None if credit.recorded is None else tag("p", f"recorded: A = {credit.recorded!r}")
     formula = tag("div", *lines, recorded, class_="formula") if lines or recorded else None
     return tag(
@@ -116,7 +119,7 @@ def _group(credit: CreditStory, mine: str) -> Html | None:
     rows = []
     for member in credit.members:
         reward = member.left_out or ("not known" if member.reward is None else brief(member.reward))
-        advantage = "none" if member.advantage is None else f"{member.advantage:+.6g}"
+        advantage = units.advantage(member.advantage) or "none"
         name = tag("b", member.trajectory_id, " (this one)") if member.trajectory_id == mine else text(member.trajectory_id)
         rows.append(tag("tr", tag("th", name), tag("td", reward), tag("td", advantage)))
     return tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="scroll group")

@@ -8,10 +8,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rosellm.roserlhf.audit.explanation.credit_formula import formula_of
+from rosellm.roserlhf.audit.explanation.credit_formula import Formula, formula_of
 from rosellm.roserlhf.audit.explanation.evidence import Evidence
-from rosellm.roserlhf.batching.credit import group_rows, total_reward
+from rosellm.roserlhf.batching.credit import compared, group_rows, total_reward
 from rosellm.roserlhf.batching.rows import Row, row_of
+from rosellm.roserlhf.batching.scored import scored_rollouts
 from rosellm.roserlhf.errors import RecordError, RoseError
 from rosellm.roserlhf.record.exclusion import NOT_TRAINABLE, UNSCORED
 from rosellm.roserlhf.store import StoredTrajectory
@@ -44,8 +45,8 @@ class Member:
     """Total; None = unscored, or not known."""
     left_out: str | None
     """Why it has no part in the statistics; None if it has."""
-    advantage: float | None
-    """As the ledger recorded it."""
+    advantage: float | tuple[float, ...] | None
+    """As the ledger recorded it; one for each turn where turns have their own."""
 
 
 @dataclass(frozen=True)
@@ -68,19 +69,33 @@ class CreditStory:
     """Rollouts of the group, itself included; empty outside training."""
     baseline: float | None
     """What the reward was compared with."""
-    advantage: float | None
-    """The one that was trained with: recorded, or recomputed where none was recorded."""
-    recorded: float | None
+    advantage: float | tuple[float, ...] | None
+    """The one that was trained with: recorded, or recomputed where none was recorded. One for each turn if they have their own."""
+    recorded: float | tuple[float, ...] | None
     """As the ledger has it."""
-    recomputed: float | None
+    recomputed: float | tuple[float, ...] | None
     """By the recipe's credit function from the stored rewards."""
     formula: tuple[str, ...]
     """How it was recomputed, with the numbers put in."""
+    turn_formulas: tuple[tuple[str, ...], ...] = ()
+    """How it went on for each turn, where turns have advantages of their own."""
+    first_turn: int = 0
+    """Absolute turn of the first of them."""
+
+    def of_turn(self, turn: int | None) -> float | None:
+        """Return the advantage of an absolute turn."""
+        if not isinstance(self.advantage, tuple):
+            return self.advantage
+        return None if turn is None else self.advantage[turn - self.first_turn]
+
+    def formula_of_turn(self, turn: int | None) -> tuple[str, ...]:
+        """Return the lines that work out the advantage of an absolute turn."""
+        return self.formula if turn is None or not self.turn_formulas else self.formula + self.turn_formulas[turn - self.first_turn]
 
     @property
     def disagreement(self) -> str | None:
         """Say that recorded and recomputed advantage differ; None if they agree or one of them is not known."""
-        if self.recorded is None or self.recomputed is None or same(self.recorded, self.recomputed, _AGREE):
+        if self.recorded is None or self.recomputed is None or _agree(self.recorded, self.recomputed):
             return None
         return f"the advantage recorded is {self.recorded!r}, but the rewards stored give {self.recomputed!r}"
 
@@ -88,6 +103,11 @@ class CreditStory:
 def same(one: float, other: float, relative: float, absolute: float = 0.0) -> bool:
     """Tell whether two numbers agree; NaN agrees with NaN."""
     return math.isclose(one, other, rel_tol=relative, abs_tol=absolute) or (math.isnan(one) and math.isnan(other))
+
+
+def _agree(one: float | tuple[float, ...], other: float | tuple[float, ...]) -> bool:
+    columns = [value if isinstance(value, tuple) else (value,) for value in (one, other)]
+    return len(columns[0]) == len(columns[1]) and all(same(a, b, _AGREE) for a, b in zip(*columns, strict=True))
 
 
 def rewards_of(evidence: Evidence) -> dict[str, float | None] | None:
@@ -115,13 +135,9 @@ def credit_story(evidence: Evidence, rows: Mapping[str, Row]) -> CreditStory:
     compared = evidence.is_training and trajectory.group_id is not None
     group = [one for one in evidence.peers if compared and one.trajectory.group_id == trajectory.group_id]
     members = tuple(_member(one, evidence, rewards) for one in group)
-    counted = [member for member in members if member.left_out is None and member.reward is not None]
-    place = next((index for index, member in enumerate(counted) if member.trajectory_id == name), None)
     recomputed = rows[name].advantage if name in rows and rewards is not None else None
     recorded = None if evidence.fate is None else evidence.fate.advantage
-    formula = None
-    if evidence.recipe is not None and place is not None and recomputed is not None:
-        formula = formula_of(evidence.recipe.credit, [member.reward for member in counted if member.reward is not None], place)
+    formula = None if rewards is None or recomputed is None else _formula(evidence, rewards)
     return CreditStory(
         weights=weights,
         turns=tuple(_turn_rewards(trajectory, weights)),
@@ -135,7 +151,24 @@ def credit_story(evidence: Evidence, rows: Mapping[str, Row]) -> CreditStory:
         recorded=recorded,
         recomputed=recomputed,
         formula=() if formula is None else formula.lines,
+        turn_formulas=() if formula is None else formula.turns,
+        first_turn=trajectory.first_turn,
     )
+
+
+def _formula(evidence: Evidence, rewards: Mapping[str, float | None]) -> Formula | None:
+    """Work the advantage out from the rollouts that it was compared with; None if it was compared with none."""
+    trajectories = [one.trajectory for one in evidence.peers]
+    totals = [rewards.get(trajectory.trajectory_id) for trajectory in trajectories]
+    groups, _ = compared(trajectories, totals)
+    chosen = [trajectories[i] for i in groups]
+    name = evidence.stored.trajectory.trajectory_id
+    place = next((place for place, trajectory in enumerate(chosen) if trajectory.trajectory_id == name), None)
+    if evidence.recipe is None or place is None:
+        return None
+    weights = evidence.reward_weights
+    scored = scored_rollouts(chosen, [total for i in groups if (total := totals[i]) is not None], list(groups.values()), weights)
+    return formula_of(evidence.recipe.credit, scored, place, tuple(weights or ()))
 
 
 def _turn_rewards(trajectory: Trajectory, weights: Mapping[str, float] | None) -> list[TurnReward]:
@@ -180,7 +213,8 @@ def recomputed_rows(evidence: Evidence, problems: list[str]) -> dict[str, Row]:
         return _bare_rows(trajectories)
     totals = [rewards.get(trajectory.trajectory_id) for trajectory in trajectories]
     try:
-        rows = group_rows(trajectories, totals, recipe.credit, drop_uniform=recipe.config.drop_uniform_groups)
+        drop, weights = recipe.config.drop_uniform_groups, evidence.reward_weights
+        rows = group_rows(trajectories, totals, recipe.credit, drop_uniform=drop, weights=weights)
     except RoseError as error:
         problems.append(f"the advantages of the step cannot be recomputed: {error}")
         return _bare_rows(trajectories)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rosellm.roserlhf.audit.explanation.credit_formula import brief
 from rosellm.roserlhf.audit.explanation.explain import Explanation
+from rosellm.roserlhf.audit.explanation.numbers import brief
 from rosellm.roserlhf.audit.explanation.reward_story import CreditStory
 from rosellm.roserlhf.audit.explanation.token_story import TokenStory
 from rosellm.roserlhf.audit.explanation.update_story import TokenUpdate, UpdateStory
@@ -27,7 +27,7 @@ def arithmetic(explanation: Explanation, token: TokenStory) -> list[Section]:
     """
     sections: list[Section] = [("token", _token(token))]
     if token.sampled:
-        sections += [("reward", _reward(explanation.credit)), ("advantage", _advantage(explanation.credit))]
+        sections += [("reward", _reward(explanation.credit)), ("advantage", _advantage(explanation.credit, token.turn))]
     for update in explanation.updates:
         for one in update.tokens:
             if one.position == token.position:
@@ -63,13 +63,15 @@ def _scored(value: float | None) -> str:
     return "not scored" if value is None else brief(value)
 
 
-def _advantage(credit: CreditStory) -> tuple[str, ...]:
+def _advantage(credit: CreditStory, turn: int | None) -> tuple[str, ...]:
     lines = [f"member {member.trajectory_id}: left out, {member.left_out}" for member in credit.members if member.left_out]
     recorded = "not recorded" if credit.recorded is None else f"{credit.recorded!r}"
     agrees = "" if credit.recorded is None or credit.recomputed is None else " (agree)"
     if credit.disagreement:
         agrees = f", but recomputed: {credit.recomputed!r} (THEY DIFFER)"
-    return (*lines, *credit.formula, f"recorded: {recorded}{agrees}")
+    mine = credit.of_turn(turn)
+    own = (f"of turn {turn}: A = {mine!r}",) if isinstance(credit.advantage, tuple) and mine is not None else ()
+    return (*lines, *credit.formula_of_turn(turn), f"recorded: {recorded}{agrees}", *own)
 
 
 def _update(explanation: Explanation, token: TokenStory, update: UpdateStory, one: TokenUpdate) -> tuple[str, ...]:
@@ -82,7 +84,7 @@ def _update(explanation: Explanation, token: TokenStory, update: UpdateStory, on
         lines.append(f"verdict: {one.verdict.words}; {'gradient kept' if one.verdict.gradient else 'no gradient'}")
     if one.token_loss is not None and one.derivative is not None:
         lines.append(f"token loss x = {precise(one.token_loss)}")
-        lines += _derivative(explanation.credit.advantage, update, one)
+        lines += _derivative(explanation.credit.of_turn(token.turn), update, one)
     if update.absolute and one.share is not None:
         lines.append(
             f"share = |dL/dl| / sum over the update = {abs(one.derivative or 0.0):.6g} / {update.absolute:.6g} = {one.share:.4g}"

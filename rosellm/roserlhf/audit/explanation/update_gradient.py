@@ -114,5 +114,5 @@ def _micro_batch(
 def call(
     objective: PolicyObjective, current: Tensor, behaviour: Tensor, advantages: Tensor, loss_mask: Tensor, denominator: float
 ) -> Any:
-    """Call the objective on rows `[B, T]` as the update does, with their advantages `[B]` and a loss mask of one's own."""
-    return objective(current, behaviour, advantages[:, None].expand_as(current), loss_mask, denominator=denominator)
+    """Call the objective on rows `[B, T]` as the update does, with a loss mask of one's own."""
+    return objective(current, behaviour, advantages, loss_mask, denominator=denominator)

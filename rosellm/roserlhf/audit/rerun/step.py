@@ -11,8 +11,8 @@ import torch
 from rosellm.roserlhf.audit.rerun.comparison import Comparison, Difference, leaves
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.batching.tensors import Batch, pad
-from rosellm.roserlhf.learner.logprobs import policy_logprobs
 from rosellm.roserlhf.learner.step import Stepper
+from rosellm.roserlhf.losses import policy_logprobs
 from rosellm.roserlhf.models.causal import weights, weights_hash
 from rosellm.roserlhf.store import EventLog, LedgerEntry, Policy, Update
 from rosellm.roserlhf.trainer.account import row_hash
@@ -85,9 +85,20 @@ class StepRerun:
         details = [detail if isinstance(detail := ends.get(row.trajectory_id), Mapping) else {} for row in rows]
         for row, detail in zip(rows, details, strict=True):
             self._compare_row(row, detail.get("row_hash"))
-        for quantity, values in (("reward", rewards), ("advantage", [row.advantage for row in rows])):
-            for row, detail, value in zip(rows, details, values, strict=True):
-                self._value(quantity, detail.get(quantity), value, trajectory_id=row.trajectory_id)
+        for row, detail, reward in zip(rows, details, rewards, strict=True):
+            self._value("reward", detail.get("reward"), reward, trajectory_id=row.trajectory_id)
+        for row, detail in zip(rows, details, strict=True):
+            self._compare_advantage(row, detail.get("advantage"))
+
+    def _compare_advantage(self, row: Row, recorded: Any) -> None:
+        """Hold the advantage of a row against the ledger, turn by turn where turns have their own."""
+        found = list(row.advantage) if isinstance(row.advantage, tuple) else row.advantage
+        if not isinstance(found, list) or not isinstance(recorded, list) or len(found) != len(recorded):
+            self._value("advantage", recorded, found, trajectory_id=row.trajectory_id)
+            return
+        first = min(turn for turn in row.turns if turn >= 0)
+        for turn, (was, now) in enumerate(zip(recorded, found, strict=True), first):
+            self._value("advantage", was, now, trajectory_id=row.trajectory_id, turn=turn)
 
     def _compare_row(self, row: Row, recorded: str | None) -> None:
         """Hold a row against its hash; where they differ, ask the policy that sampled it which token it never said like that."""

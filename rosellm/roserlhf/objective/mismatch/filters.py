@@ -44,7 +44,8 @@ def mis(
         `MismatchCorrection`, with the partials of both levels.
 
     Raises:
-        As `mismatch_correction`; bounds of the token are called `ratio_min`, `ratio_max` there.
+        NonFiniteError, MaskError, RangeError, ArgumentError, ShapeError, DtypeError, DeviceError: as in `mismatch_correction`;
+            bounds of the token are called `ratio_min`, `ratio_max` in the message.
 
     Example:
         >>> rho = torch.tensor([[1.0, 1.0, 1.0], [0.25, 1.0, 4.0], [1.0, 1.0, 1.5]])

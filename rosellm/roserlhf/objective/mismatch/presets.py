@@ -62,7 +62,7 @@ def icepop(
         `MismatchCorrection`.
 
     Raises:
-        As `mismatch_correction`.
+        NonFiniteError, MaskError, RangeError, ArgumentError, ShapeError, DtypeError, DeviceError: as in `mismatch_correction`.
 
     Example:
         >>> icepop(torch.tensor([[6.0, 2.0, 0.1]]).log(), torch.zeros(1, 3), torch.ones(1, 3)).weights

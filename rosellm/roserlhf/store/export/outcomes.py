@@ -24,7 +24,7 @@ class Outcome:
     excluded: Mapping[str, int] = plain.EMPTY
     """Tokens left out, by reason."""
     advantage: float | None = None
-    """Credit of the whole attempt; None if none was assigned."""
+    """Credit of the whole attempt; None if none was assigned, or each turn has its own, which the ledger's detail lists."""
 
 
 def outcomes(entries: Iterable[LedgerEntry]) -> dict[str, Outcome]:
