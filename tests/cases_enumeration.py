@@ -76,10 +76,6 @@ def grouped(batch: exact.Groups, outcome: Tensor = OUTCOMES, **options: Any) -> 
     return credit.grouped_advantages(batch.of(outcome), batch.group, eps=0.0, **options)
 
 
-def left_out(batch: exact.Groups) -> Tensor:
-    return grouped(batch, baseline="leave_one_out", scale="none")
-
-
 def gdpo(batch: exact.Groups) -> Tensor:
     return credit.gdpo_advantages(batch.of(BOTH), batch.group, weights=[1.0, 0.5], whiten="none", eps=0.0)
 

@@ -183,7 +183,7 @@ def test_a_bias_is_no_common_factor(name: str) -> None:
 
 
 def test_standardising_weighs_prompts_by_one_over_their_deviation() -> None:
-    """E[σ̂]/(p(1-p)) comes near 1/σ in large groups where p G is large, and is bounded by G where no group ever succeeds."""
+    """E[σ̂]/(p(1-p)) comes near 1/σ in large groups where p G is large, and √(G-1) where hardly any group succeeds."""
     chance = torch.tensor([0.5, 0.2, 0.02], dtype=torch.float64)
     deviation = (chance * (1 - chance)).sqrt()
     assert prompt_weights(2, chance).tolist() == pytest.approx([1.0, 1.0, 1.0])
@@ -191,9 +191,8 @@ def test_standardising_weighs_prompts_by_one_over_their_deviation() -> None:
     shortfall = 1 - prompt_weights(128, chance) * deviation
     assert shortfall[:2].tolist() == pytest.approx((1 / (8 * 128 * deviation.square()))[:2].tolist(), rel=0.02)
     assert shortfall[2].item() == pytest.approx(0.074, abs=5e-4)
-    assert prompt_weights(8, torch.tensor([1e-9]).double()).item() == pytest.approx(
-        math.sqrt(7)
-    )  # √(G-1), where a lone success is all
+    lone = prompt_weights(8, torch.tensor([1e-9], dtype=torch.float64)).item()  # what teaches is one success among eight
+    assert lone == pytest.approx(math.sqrt(7))
 
 
 def test_keeping_mixed_groups_alone_divides_by_their_share() -> None:

@@ -1,4 +1,4 @@
-"""The recipes by their parts, exactly; and sampling: the error of a mean falls as N^-1/2, to zero or to the enumerated bias."""
+"""The recipes, exactly; and sampling: the error of a mean falls as N^-1/2, to zero or to the enumerated bias."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import enumeration as exact
 import pytest
 import torch
 from cases_enumeration import (
+    BOTH,
     LAST,
     LENGTHS,
     OBJECTIVES,
@@ -21,11 +22,7 @@ from cases_enumeration import (
     clipped,
     corrected,
     duel,
-    gdpo,
-    gigpo,
     gradient,
-    grouped,
-    left_out,
     of_size,
     reinforce,
     reweighed,
@@ -45,73 +42,93 @@ from enumeration import (
 from torch import Tensor
 
 from rosellm.roserlhf import advantages as credit
-from rosellm.roserlhf import losses
+from rosellm.roserlhf import losses, recipes
+from rosellm.roserlhf.batching.scored import ScoredRollouts
+from rosellm.roserlhf.trainer.recipe import Recipe
 
-# ---- the recipes, by the parts they are made of
+# ---- the recipes as they are trained with
 
-
-class RecipeParts(NamedTuple):
-    size: int
-    credit: Callable[[exact.Groups], Tensor]
-    objective: exact.Objective
-    aggregation: losses.Aggregation
-    expected: Callable[[], Tensor]
-    """In the unit of the aggregation."""
-
-
-def critic(batch: exact.Groups) -> Tensor:
-    rewards = batch.of(OUTCOMES).unsqueeze(-1) * LAST
-    return credit.generalized_advantage_estimation(rewards, batch.of(VALUES), terminated=LAST.expand(rewards.shape))[0]
-
-
-def gigpo_recipe(batch: exact.Groups) -> Tensor:
-    return gigpo(batch, torch.arange(TURNS).repeat(len(batch.path)), 1.0, 0.95)
-
-
-PUBLISHED_GSPO: dict[str, Any] = {"clip_low": 3e-4, "clip_high": 4e-4}
-
-RECIPES = {
-    "reinforce": RecipeParts(2, left_out, reinforce, "token", gradient),
-    "rloo": RecipeParts(2, left_out, reinforce, "sequence_sum", gradient),
-    "sao": RecipeParts(1, critic, OBJECTIVES["sao_reasoning"], "token", gradient),
-    "dr_grpo": RecipeParts(4, lambda b: grouped(b, scale="none"), clipped, "horizon", lambda: gradient(3 / 4)),
-    "grpo": RecipeParts(4, grouped, clipped, "token", lambda: reweighted(4)),
-    "grpo as printed": RecipeParts(4, grouped, clipped, "sequence_mean", lambda: reweighted(4)),
-    "dapo": RecipeParts(4, grouped, clipped, "token", lambda: reweighted(4)),
-    "gspo": RecipeParts(
-        4,
-        grouped,
-        lambda c, o, a, m, **h: losses.gspo_policy_loss(c, o, a, m, **PUBLISHED_GSPO, **h),
-        "sequence_mean",
-        lambda: reweighted(4),
-    ),
-    "gspo_token": RecipeParts(
-        4,
-        grouped,
-        lambda c, o, a, m, **h: losses.gspo_token_policy_loss(c, o, a, m, **PUBLISHED_GSPO, **h),
-        "sequence_mean",
-        lambda: reweighted(4),
-    ),
-    "sapo": RecipeParts(4, grouped, OBJECTIVES["sapo"], "sequence_mean", lambda: reweighted(4)),
-    "cispo": RecipeParts(4, grouped, OBJECTIVES["cispo"], "token", lambda: reweighted(4)),
-    "gdpo": RecipeParts(4, gdpo, clipped, "token", lambda: reweighted(4) + 0.5 * reweighted(4, QUIET)),
-    "gigpo, not standardised": RecipeParts(
-        2,
-        gigpo_recipe,
-        clipped,
-        "token",
-        lambda: exact.expected_score(OUTCOMES.unsqueeze(-1) / 2 * (1 + 0.95 ** torch.tensor([2.0, 1.0, 0.0]).double())),
-    ),
+SIZE = 4
+STANDARDISED: dict[str, dict[str, int]] = {
+    "grpo": {},
+    "dapo": {"cache_length": 0},
+    "gspo": {},
+    "gspo_token": {},
+    "sapo": {},
+    "cispo": {},
 }
+"""Options: DAPO without its penalty on length, which is tried in `test_roserlhf_exact_objectives.py`."""
+FACTORS: dict[losses.Aggregation, float] = UNITS | {"horizon": 1 / 6}
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_ascends_where_its_parts_say(name: str) -> None:
-    recipe = RECIPES[name]
-    batch = of_size(recipe.size)
-    how: dict[str, Any] = {"horizon": 5.0} if recipe.aggregation == "horizon" else {}
-    found = exact.expected_ascent(batch, recipe.credit(batch), recipe.objective, aggregation=recipe.aggregation, **how)
-    equal(found, UNITS[recipe.aggregation] * recipe.expected())
+def steps_of(batch: exact.Groups) -> tuple[Tensor, Tensor]:
+    """The different groups by the rewards of their members, `[patterns, size, 2]`, and which one every group is."""
+    patterns, which = batch.of(BOTH).view(-1, 2 * batch.size).unique(dim=0, return_inverse=True)
+    return patterns.view(-1, batch.size, 2), which
+
+
+def credit_of(recipe: Recipe, batch: exact.Groups) -> Tensor:
+    """Let the recipe judge every different group once; all rewards are paid in the last turn, and the turn is the state."""
+    patterns, which = steps_of(batch)
+    rollouts = patterns.view(-1, 2)
+    weights = torch.tensor([1.0, 0.5], dtype=torch.float64)
+    total = rollouts @ weights if recipe.config.recipe == "gdpo" else rollouts[:, 0]
+    tasks = torch.arange(len(patterns)).repeat_interleave(batch.size)
+    scored = ScoredRollouts(
+        rewards=total,
+        group_ids=tasks,
+        components=rollouts,
+        weights=weights,
+        lengths=torch.full_like(tasks, TURNS),
+        turn_rollouts=torch.arange(len(rollouts)).repeat_interleave(TURNS),
+        turn_rewards=(total.unsqueeze(-1) * LAST).flatten(),
+        turn_states=torch.arange(TURNS).repeat(len(rollouts)),
+    )
+    found = recipe.credit(scored)
+    per_turn = found.view(-1, TURNS) if len(found) > len(rollouts) else found.view(-1, 1).expand(-1, TURNS)
+    return per_turn.view(-1, batch.size, TURNS)[which].view(-1, TURNS)
+
+
+def ascent_of(recipe: Recipe) -> Tensor:
+    """In the unit of a sum over the episode."""
+
+    def objective(current: Tensor, old: Tensor, advantages: Tensor, mask: Tensor, **how: Any) -> Any:
+        return recipe.objective(current, old, advantages, mask, denominator=how["denominator"])
+
+    batch = of_size(SIZE)
+    found = exact.expected_ascent(batch, credit_of(recipe, batch), objective, aggregation=recipe.denominator_mode)
+    return found / FACTORS[recipe.denominator_mode]
+
+
+def near(actual: Tensor, expected: Tensor) -> None:
+    """Equal, but for the ε of 1e-8 that is added to deviations of at least √3/4."""
+    torch.testing.assert_close(actual, expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", STANDARDISED)
+def test_recipes_that_standardise_weigh_prompts(name: str) -> None:
+    near(ascent_of(getattr(recipes, name)(**STANDARDISED[name])), reweighted(SIZE))
+
+
+def test_recipes_that_do_not_are_unbiased_or_off_by_a_factor() -> None:
+    near(ascent_of(recipes.reinforce()), gradient())
+    near(ascent_of(recipes.rloo()), gradient())
+    near(ascent_of(recipes.dr_grpo(horizon=6)), gradient((SIZE - 1) / SIZE))
+
+
+def test_gdpo_and_gigpo() -> None:
+    """Every component weighs prompts in its own way; turns weigh more the later they are (γ = 0.95, ω = 1)."""
+    near(ascent_of(recipes.gdpo(whiten="none")), reweighted(SIZE) + 0.5 * reweighted(SIZE, QUIET))
+    turns = 1 + 0.95 ** torch.tensor([2.0, 1.0, 0.0], dtype=torch.float64)
+    near(ascent_of(recipes.gigpo(normalization="none")), exact.expected_score(3 / 4 * OUTCOMES.unsqueeze(-1) * turns))
+
+
+def test_sao_by_its_parts() -> None:
+    """Single rollouts, an untrained critic, λ = 1 and the published interval: unbiased on fresh data."""
+    batch = exact.groups(1)
+    rewards = batch.of(OUTCOMES).unsqueeze(-1) * LAST
+    found, _ = credit.generalized_advantage_estimation(rewards, batch.of(VALUES), terminated=LAST.expand(rewards.shape))
+    equal(exact.expected_ascent(batch, found, losses.sao_reasoning, aggregation="token"), UNITS["token"] * gradient())
 
 
 # ---- sampling: the error of a mean over N groups falls as N^-1/2, to zero or to the bias

@@ -17,6 +17,7 @@ from torch import Tensor
 from rosellm.roserlhf import advantages, losses
 from rosellm.roserlhf.batching.credit import group_rows, total_reward
 from rosellm.roserlhf.batching.rows import row_of
+from rosellm.roserlhf.batching.scored import PerGroup
 from rosellm.roserlhf.codec.chat import ChatCodec
 from rosellm.roserlhf.errors import GroupError, MaskError
 from rosellm.roserlhf.store import EventLog, Forest
@@ -150,7 +151,7 @@ def test_a_failed_environment_leaves_baseline_and_denominator_as_if_never_launch
     found = []
     for launched in (members[:2], members):
         rewards = [total_reward(record, {"correct": 1.0}) for record in launched]
-        rows = group_rows(launched, rewards, advantages.group_standardized_advantages, drop_uniform=True)
+        rows = group_rows(launched, rewards, PerGroup(advantages.group_standardized_advantages), drop_uniform=True)
         assert [row.advantage for row in rows[:2]] == pytest.approx([1.0, -1.0])
         found.append(sum(row.trained for row in rows))
     assert found == [4, 4]
