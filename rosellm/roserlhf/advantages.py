@@ -51,8 +51,6 @@ from rosellm.roserlhf.credit.batch import batch_standardized_advantages as batch
 from rosellm.roserlhf.credit.compaction import compaction_token_weights as compaction_token_weights
 from rosellm.roserlhf.credit.compaction import cross_segment_advantages as cross_segment_advantages
 from rosellm.roserlhf.credit.constraint import LagrangeMultiplier as LagrangeMultiplier
-from rosellm.roserlhf.credit.compaction import compaction_token_weights as compaction_token_weights
-from rosellm.roserlhf.credit.compaction import cross_segment_advantages as cross_segment_advantages
 from rosellm.roserlhf.credit.gae import generalized_advantage_estimation as generalized_advantage_estimation
 from rosellm.roserlhf.credit.gae import (
     skip_observation_generalized_advantage_estimation as skip_observation_generalized_advantage_estimation,
@@ -86,11 +84,6 @@ from rosellm.roserlhf.credit.tree import TreeAdvantages as TreeAdvantages
 from rosellm.roserlhf.credit.tree import TreeBudget as TreeBudget
 from rosellm.roserlhf.credit.tree import tree_advantages as tree_advantages
 from rosellm.roserlhf.credit.tree import tree_budget as tree_budget
-from rosellm.roserlhf.credit.lambdas import length_adaptive_lambda as length_adaptive_lambda
-from rosellm.roserlhf.credit.nstep import n_step_advantages as n_step_advantages
-from rosellm.roserlhf.credit.returns import discounted_returns as discounted_returns
-from rosellm.roserlhf.credit.returns import reward_to_go as reward_to_go
-from rosellm.roserlhf.credit.shaping import potential_shaping as potential_shaping
 from rosellm.roserlhf.credit.turns import broadcast_turn_advantages as broadcast_turn_advantages
 from rosellm.roserlhf.credit.turns import turn_generalized_advantage_estimation as turn_generalized_advantage_estimation
 from rosellm.roserlhf.credit.values import explained_variance as explained_variance
@@ -118,10 +111,6 @@ __all__ = [
     "filter_reward_conflicts",
     "gd2po_advantages",
     "gdpo_advantages",
-    "compaction_token_weights",
-    "cross_segment_advantages",
-    "discounted_returns",
-    "explained_variance",
     "generalized_advantage_estimation",
     "gigpo_advantages",
     "group_centered_advantages",
@@ -144,12 +133,4 @@ __all__ = [
     "turn_values",
     "v_trace",
     "variance_optimal_baseline",
-    "length_adaptive_lambda",
-    "n_step_advantages",
-    "potential_shaping",
-    "reward_to_go",
-    "skip_observation_generalized_advantage_estimation",
-    "turn_generalized_advantage_estimation",
-    "turn_values",
-    "v_trace",
 ]
