@@ -115,8 +115,8 @@ def kl_estimate(
     k1 and k3 have the mean KL(pi || ref) under tokens sampled from `pi`; k1 is negative for single tokens, k3 never is, and k2 is
     biased by a third-order term. Default: `k3_k2_gradient`, the value of k3 with the gradient of k2, which is right both ways; the
     table of the module says what the others do when differentiated. The log-ratio is bounded *before* the exponential of k3 and
-    only on the side where it overflows, `l < -max_log_ratio`: value finite, gradient exactly 0 there. verl bounds both sides at 20
-    and the value at 10, OpenRLHF all of them at 10.
+    only on the side where it overflows, `l < -max_log_ratio`: there the value is finite and the gradient of k3 exactly 0, while
+    that of `k3_k2_gradient` is still `l`. verl bounds both sides at 20 and the value at 10, OpenRLHF all of them at 10.
 
     Source: Schulman 2020, "Approximating KL divergence", http://joschu.net/blog/kl-approx.html; the straight-through form is verl's
     `k3+`
