@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rosellm.roserlhf.masked import Partial
+
 Outcome = Literal["ok", "differs", "later", "unmapped"]
 
 LATER = frozenset({"hgpo", "g2po", "arpo", "mt_grpo", "kimi_k15", "group_padding", "staleness", "partial_rollout", "anti_hack"})
@@ -53,6 +55,14 @@ class Case:
         if value not in (*allowed,):
             raise UnmappedError(f"{name}={value!r}")
         return str(value)
+
+
+@dataclass(frozen=True)
+class Within:
+    """An answer that no computation can repeat, such as what a random search came to, and the interval in which it must lie."""
+
+    low: float
+    high: float
 
 
 Adapter = Callable[[Case], Mapping[str, Any]]
@@ -126,10 +136,16 @@ def judge(case: Case) -> tuple[Outcome, str]:
 
 
 def difference(found: Any, wanted: Any) -> str:
-    """Say where a value differs from what is expected, empty if nowhere; `None` in the expectation is not compared."""
+    """Say where a value differs from what is expected, empty if nowhere.
+
+    `None` in the expectation is not compared, NaN equals NaN, and a single row may be written without the brackets of the row.
+    """
     if wanted is None:
         return ""
     found = _plain(found)
+    if isinstance(found, Within):
+        inside = isinstance(wanted, (int, float)) and found.low <= wanted <= found.high
+        return "" if inside else f"outside [{found.low}, {found.high}]: {wanted!r:.80}"
     if isinstance(wanted, Mapping):
         if not isinstance(found, Mapping):
             return f"{found!r:.80} instead of {wanted!r:.80}"
@@ -137,6 +153,8 @@ def difference(found: Any, wanted: Any) -> str:
         faults = [f"[{key}] {fault}" for key in wanted if key in found and (fault := difference(found[key], wanted[key]))]
         return "; ".join([*(f"[{key}] is missing" for key in absent), *faults])
     if isinstance(wanted, (list, tuple)):
+        if _is_one_row(found) and not any(isinstance(one, (list, tuple)) for one in wanted):
+            found = found[0]
         if not isinstance(found, (list, tuple)) or len(found) != len(wanted):
             return f"{found!r:.80} instead of {wanted!r:.80}"
         return "; ".join(
@@ -144,9 +162,15 @@ def difference(found: Any, wanted: Any) -> str:
         )
     if isinstance(wanted, (bool, str)):
         return "" if found == wanted else f"{found!r:.80} instead of {wanted!r:.80}"
-    if isinstance(found, (int, float)) and math.isclose(found, wanted, rel_tol=RELATIVE, abs_tol=ABSOLUTE):
-        return ""
+    if isinstance(found, (int, float)) and isinstance(wanted, (int, float)):
+        close = math.isclose(found, wanted, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        if close or (math.isnan(found) and math.isnan(wanted)):
+            return ""
     return f"{found!r:.80} instead of {wanted!r:.80}"
+
+
+def _is_one_row(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], (list, tuple))
 
 
 def _plain(value: Any) -> Any:
@@ -178,6 +202,11 @@ def ragged(values: Tensor, lengths: list[int]) -> list[list[float]]:
 def length_mask(lengths: list[int]) -> Tensor:
     """Boolean `[N, longest]`."""
     return torch.arange(max(map(int, lengths))) < torch.tensor(lengths)[:, None]
+
+
+def share(of: Partial) -> Tensor:
+    """The mean of a partial whose sum and count are whole numbers, in float64."""
+    return of.sum.double() / of.count.double()
 
 
 def logs(ratio: Tensor) -> Tensor:
