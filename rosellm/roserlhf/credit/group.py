@@ -62,6 +62,10 @@ def group_standardized_advantages(rewards: Tensor, *, dim: int = -1, eps: float 
     eight times 0.35 is not 0.35 in floating point, and a residue divided by a residue is a full-size advantage. A group of one is
     uniform.
 
+    Not the policy gradient: for rewards 0 or 1 and a prompt solved with probability p, the expected gradient is
+    :math:`\nabla p\;\mathbb E[\sigma]/(p(1-p))`, in large groups :math:`\nabla p/\sqrt{p(1-p)}`: hard and easy prompts weigh more.
+    In groups of two or three :math:`\sigma` has one value other than 0, so there all prompts weigh the same.
+
     Source: Shao et al. 2024, "DeepSeekMath", section 4.1.2 (outcome supervision), https://arxiv.org/abs/2402.03300
 
     Args:

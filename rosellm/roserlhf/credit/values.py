@@ -113,6 +113,8 @@ def explained_variance(values: Tensor, returns: Tensor, mask: Tensor) -> Tensor:
     chosen: Tensor = checks.mask(mask, "mask")
     checks.finite(values, "values", where=chosen)
     checks.finite(returns, "returns", where=chosen)
+    if not values.numel():
+        return torch.full((), float("nan"), dtype=torch.float64, device=values.device)
     count, wanted = chosen.sum(), select(returns.double(), chosen)
     errors = wanted - select(values.double(), chosen)
     varies = select(returns.double(), chosen, float("-inf")).amax() > select(returns.double(), chosen, float("inf")).amin()
