@@ -136,8 +136,8 @@ def dr_grpo(draw: Draw) -> Parts:
 @makes("dapo")
 def dynamic_sampling(draw: Draw) -> Parts:
     del draw
-    correct = [[1, 0], [0, 0], [1, 1], [0, 1], [1, 0]]
-    return {"correct": correct}, {}, {"keep": [1, 0, 0, 1, 1], "kept_prompts": 3, "generated": 10, "trained": 6}
+    correct = [[1, 0], [0, 0, 0], [1, 1], [0, 1, 1, 1], [1]]
+    return {"correct": correct}, {}, {"keep": [1, 0, 0, 1, 0], "kept_prompts": 2, "generated": 12, "trained": 6}
 
 
 @makes("dapo")

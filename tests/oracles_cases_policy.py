@@ -352,3 +352,10 @@ def decoupled(draw: Draw, inclusive: dict[str, Any]) -> Parts:
 
 makes("decoupled_ppo")(lambda draw: decoupled(draw, {}))
 makes("decoupled_ppo")(lambda draw: decoupled(draw, {"cap_inclusive": True}))
+
+
+@makes("decoupled_ppo")
+def decoupled_without_a_cap(draw: Draw) -> Parts:
+    inputs, parameters, expected = decoupled(draw, {})
+    del parameters["behavior_cap"]
+    return inputs, parameters, {name: expected[name] for name in ("behavior_weight", "clipped_surrogate", "objective_no_cap")}

@@ -151,6 +151,19 @@ def test_a_case_that_the_library_refuses_differs() -> None:
     assert why.startswith("GroupError: rewards must have a group_size of at least 2")
 
 
+def test_a_case_that_an_adapter_cannot_read_is_unmapped() -> None:
+    assert judge(changed("rloo_basic", inputs={"rewards": [0, None, 2]})) == (
+        "unmapped",
+        "TypeError: must be real number, not NoneType",
+    )
+    assert judge(changed("gae_terminal_and_truncated", inputs={"bootstrap": [0.8]}))[0] == "unmapped"
+    averages = {"const_horizon": 1.0, "token": 1.0}
+    horizonless = Case("nothing said of the horizon", "loss_aggregation", {"values": [[1]], "mask": [[1]]}, {}, averages)
+    assert judge(horizonless) == ("unmapped", "KeyError: 'horizon'")
+    wrong = Case("and a wrong mean", "loss_aggregation", horizonless.inputs, {}, averages | {"token": 2.0})
+    assert judge(wrong) == ("differs", "token: 1.0 instead of 2.0")
+
+
 def test_comparison_of_nested_values() -> None:
     assert difference([1.0, [True, "a"]], [1.0, [True, "a"]]) == ""
     assert difference([1.0, 7.0], [1.0, None]) == ""

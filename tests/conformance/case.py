@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -117,22 +119,36 @@ def judge(case: Case) -> tuple[Outcome, str]:
         known = case.method in _TABLE
         return "unmapped", "no adapter for these inputs and parameters" if known else f"unknown method {case.method!r}"
     found: dict[str, Any] = {}
-    reasons = []
+    failures: list[tuple[Outcome, str]] = []
     for entry in fitting:
-        try:
-            computed = {name: value for name, value in entry.adapter(case).items() if name in wanted}
-            found |= {name: value() if callable(value) else value for name, value in computed.items()}
-        except UnmappedError as error:
-            reasons.append(str(error))
-        except Exception as error:  # noqa: BLE001 - the library refuses a reference case: that is a difference
-            return "differs", f"{type(error).__name__}: {error}"
-    wrong = [f"{name}: {fault}" for name, value in found.items() if (fault := difference(value, wanted[name]))]
+        answers = _attempt(partial(entry.adapter, case), failures) or {}
+        for name in [name for name in wanted if name in answers]:
+            answer = answers[name]
+            found[name] = _attempt(answer, failures) if callable(answer) else answer
+    found = {name: answer for name, answer in found.items() if answer is not None}
+    wrong = [why for outcome, why in failures if outcome == "differs"]
+    wrong += [f"{name}: {fault}" for name, answer in found.items() if (fault := difference(answer, wanted[name]))]
     if wrong:
-        return "differs", "; ".join(wrong)
+        return "differs", "; ".join(dict.fromkeys(wrong))
     missing = [name for name in wanted if name not in found]
     if missing or not wanted:
-        return "unmapped", ", ".join(reasons) or f"no adapter for {', '.join(missing) or 'a case that expects nothing'}"
+        why = "; ".join(dict.fromkeys(why for _, why in failures))
+        return "unmapped", why or f"no adapter for {', '.join(missing) or 'a case that expects nothing'}"
     return "ok", ""
+
+
+def _attempt(run: Callable[[], Any], failures: list[tuple[Outcome, str]]) -> Any:
+    """Call. What fails in the library is a difference: it refuses a reference case. What fails before it was not understood."""
+    try:
+        return run()
+    except UnmappedError as error:
+        failures.append(("unmapped", str(error)))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the command goes on with the next value
+        frames = traceback.walk_tb(error.__traceback__)
+        of_library = any(str(frame.f_globals.get("__name__", "")).startswith("rosellm.") for frame, _ in frames)
+        refused = of_library or isinstance(error, AssertionError)
+        failures.append(("differs" if refused else "unmapped", f"{type(error).__name__}: {error}"))
+    return None
 
 
 def difference(found: Any, wanted: Any) -> str:

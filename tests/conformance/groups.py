@@ -168,13 +168,14 @@ def dr_grpo(case: Case) -> Mapping[str, Any]:
 
 @adapts("dapo", "correct")
 def dynamic_sampling(case: Case) -> Mapping[str, Any]:
-    rewards = case.tensor("correct")
-    ids = torch.arange(len(rewards)).repeat_interleave(rewards.shape[1])
-    kept = dynamic_sampling_mask(rewards.flatten(), ids).view(rewards.shape)
+    lengths = [len(row) for row in case["correct"]]
+    rewards = tensor([reward for row in case["correct"] for reward in row])
+    kept = dynamic_sampling_mask(rewards, torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths)))
+    by_prompt = torch.stack([part[0] for part in kept.split(lengths)])
     return {
-        "keep": kept[:, 0],
-        "kept_prompts": kept[:, 0].sum(),
-        "generated": rewards.numel(),
+        "keep": by_prompt,
+        "kept_prompts": by_prompt.sum(),
+        "generated": len(rewards),
         "trained": kept.sum(),
     }
 

@@ -108,9 +108,9 @@ def aggregations(case: Case) -> Mapping[str, Any]:
 def critic(case: Case) -> Mapping[str, Any]:
     values, targets, mask = case.tensor("values"), case.tensor("returns"), case.tensor("mask").bool()
     clip, old = case.get("clip", None), case.get("old_values", None)
-    if (clip is None) != (old is None):
-        raise UnmappedError("clip and old_values go together")
-    out = value_loss(values, targets, mask, old_values=None if old is None else tensor(old), clip=clip)
+    if clip is not None and old is None:
+        raise UnmappedError("a clip without old_values")
+    out = value_loss(values, targets, mask, old_values=None if clip is None else tensor(old), clip=clip)
     return {
         "per_token_max_sq": 2 * out.token_loss,
         "loss_half": out.loss,
@@ -198,7 +198,8 @@ def sapo(case: Case) -> Mapping[str, Any]:
 
     def gate() -> Tensor:
         """The gate is what is left of a token's gradient without the ratio; of the advantage it depends on the sign only."""
-        sign = torch.where(advantages > 0, 1.0, -1.0).double()
+        each = advantages if advantages.ndim == current.ndim else advantages[..., None]
+        sign = torch.where(each > 0, 1.0, -1.0).double().expand(current.shape)
         return gradient(-run(sign).token_loss, current) / ((current - old).exp() * sign)
 
     out = run(advantages)
@@ -356,14 +357,15 @@ def cispo(case: Case) -> Mapping[str, Any]:
 @adapts(
     "decoupled_ppo",
     "behavior_logp prox_logp cur_logp advantages mask",
-    "eps_low eps_high behavior_cap",
-    optional="cap_inclusive",
+    "eps_low eps_high",
+    optional="behavior_cap cap_inclusive",
 )
 def decoupled_ppo(case: Case) -> Mapping[str, Any]:
     case.choice("cap_inclusive", "", (True, ""))
     current, proximal, behavior = case.leaf("cur_logp"), case.tensor("prox_logp"), case.tensor("behavior_logp")
     advantages, mask = case.tensor("advantages"), case.tensor("mask").bool()
     bounds = {"clip_low": case["eps_low"], "clip_high": case["eps_high"]}
+    limit = case.get("behavior_cap", None)
 
     def run(cap: float | None) -> Any:
         return decoupled_policy_loss(current, proximal, behavior, advantages, mask, behavior_cap=cap, **bounds)
@@ -371,16 +373,14 @@ def decoupled_ppo(case: Case) -> Mapping[str, Any]:
     def capped() -> Tensor:
         """Where the policy has not moved and the advantage is 1, the surrogate is the weight."""
         ones = torch.ones_like(proximal)
-        return -decoupled_policy_loss(
-            proximal, proximal, behavior, ones, mask, behavior_cap=case["behavior_cap"], **bounds
-        ).token_loss
+        return -decoupled_policy_loss(proximal, proximal, behavior, ones, mask, behavior_cap=limit, **bounds).token_loss
 
     surrogate = -clipped_policy_loss(current, proximal, advantages, mask, **bounds).token_loss
     return {
         "behavior_weight": torch.where(mask, (proximal - behavior).exp(), 0.0),
         "behavior_weight_capped": capped,
         "clipped_surrogate": surrogate,
-        "objective_capped": run(case["behavior_cap"]).objective,
+        "objective_capped": run(limit).objective,
         "objective_no_cap": run(None).objective,
-        "grad_objective_wrt_cur_logp_capped": gradient(-run(case["behavior_cap"]).loss, current),
+        "grad_objective_wrt_cur_logp_capped": gradient(-run(limit).loss, current),
     }

@@ -256,7 +256,7 @@ def tree_pair_weight(case: Case) -> Mapping[str, Any]:
     """A group in which a share p wins: the centred advantages of the winners, times their share, is p (1 - p)."""
 
     def weight(p: float) -> float:
-        share = Fraction(p).limit_denominator(1000)
+        share = Fraction(p).limit_denominator(1_000_000)
         if abs(share - Fraction(p)) > 1e-12:
             raise UnmappedError(f"p_win={p} is no share of a small group")
         group = tensor([1.0] * share.numerator + [0.0] * (share.denominator - share.numerator))
