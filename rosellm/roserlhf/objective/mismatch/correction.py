@@ -8,7 +8,7 @@ from typing import Literal
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import MaskError
+from rosellm.roserlhf.errors import ArgumentError, MaskError
 from rosellm.roserlhf.masked import Partial, fraction, partial, select
 from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.layout import Sequences
@@ -86,18 +86,31 @@ class MismatchCorrection:
 
 
 def effective_sample_size(partials: dict[str, Partial]) -> Tensor:
-    r"""Return `(sum w)^2 / sum w^2` from the partials of a correction, added over micro-batches and ranks; 0 if all are rejected.
+    r"""Count the equally weighted tokens that the live ones are worth for a mean, from partials of any number of calls.
 
-    It is the number of equally weighted tokens that the live ones are worth for a mean; divided by their number (the count of
-    either partial) it is 1 without mismatch.
+    .. math:: n_{\text{eff}} = \frac{\left(\sum_t w_t\right)^2}{\sum_t w_t^2}
 
-    Source: Kish 1965, "Survey Sampling"
+    Divided by the number of live tokens (the count of either partial) it is 1 without mismatch. It is 0 where all are rejected.
+
+    Source: Kish 1965, "Survey Sampling", Wiley; in print only, https://en.wikipedia.org/wiki/Effective_sample_size retells it.
+
+    Args:
+        partials: of a correction, added over micro-batches and ranks (`metrics.merge`, `metrics.over_ranks`).
+
+    Returns:
+        0-d, the dtype of the partials, on their device; nothing is read on the host.
+
+    Raises:
+        ArgumentError: these are not partials of a correction.
 
     Example:
         >>> tokens = torch.tensor([[0.0, 0.0]])
         >>> effective_sample_size(tis(tokens, torch.tensor([[0.0, 50.0]]), torch.ones(1, 2)).partials)
         tensor(1.)
     """
+    if not {"weight", "squared_weight"} <= partials.keys():
+        fix = "take MismatchCorrection.partials"
+        raise checks.fail(ArgumentError, "partials", "hold weight and squared_weight", f"{sorted(partials)}", fix=fix)
     total, squares = partials["weight"].sum, partials["squared_weight"].sum
     return total.square() / squares.masked_fill(squares == 0, 1.0)
 
