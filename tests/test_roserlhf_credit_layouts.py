@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -63,7 +64,7 @@ def test_the_same_row_for_all_may_be_an_expanded_view() -> None:
 MASK = torch.tensor([[True, True, False, True, True, False, True, True]] * 2)
 TURNS = torch.tensor([[0, 0, 0, 1, 1, 1, 2, 2]] * 2)
 COMPILED: dict[str, Callable[[Tensor, Tensor], Any]] = {
-    **{name: (lambda r, v, call=call: call(r, v, valid_mask=MASK)) for name, call in CALLS.items() if name != "gae"},
+    **{name: functools.partial(call, valid_mask=MASK) for name, call in CALLS.items() if name != "gae"},
     "gae": lambda r, v: CALLS["gae"](r, v, action_mask=MASK, bootstrap_value=torch.ones(2)),
     "packed": lambda r, v: CALLS["gae"](r, v, episode_ids=TURNS, bootstrap_value=torch.ones(2, 3)),
     "actions": lambda r, v: skip_observation_generalized_advantage_estimation(r, v, v, gamma=0.5, valid_mask=MASK),

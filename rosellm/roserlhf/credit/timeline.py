@@ -206,7 +206,8 @@ def working_dtype(*arguments: Tensor | float | None) -> torch.dtype:
     """Return the widest dtype among the tensors of floating point, float32 at least."""
     dtype = torch.float32
     for argument in arguments:
-        if isinstance(argument, Tensor) and argument.is_floating_point():
+        # the 8-bit formats are refused by name where each argument is read
+        if isinstance(argument, Tensor) and argument.is_floating_point() and argument.dtype.itemsize > 1:
             dtype = torch.promote_types(dtype, argument.dtype)
     return dtype
 
@@ -217,9 +218,7 @@ _ONE_STRETCH = "name each episode once (an episode is one stretch of equal ids)"
 def _flags(value: Tensor, argument: str, rewards: Tensor, where: Tensor | None = None) -> Tensor:
     checks.tensor(value, argument)
     checks.same_shape(value, argument, rewards, "rewards")
-    if value.dtype == torch.bool:
-        return value if where is None else value & where
-    flags: Tensor = checks.mask(value if where is None else select(value, where), argument)
+    flags: Tensor = checks.mask(value, argument, where)
     return flags
 
 
