@@ -97,6 +97,7 @@ def gd2po_advantages(
         >>> found.keep_mask, found.advantages  # q = 2/4
         (tensor([ True,  True, False, False]), tensor([-1.,  1.,  0.,  0.]))
     """
+    checks.one_of(whiten, "whiten", ("rollout", "token", "none"))
     advantages, scored, ids = normalised_rewards(rewards, group_ids, std=std, eps=eps, scored_mask=scored_mask, singleton=singleton)
     found = filter_reward_conflicts(
         advantages,
@@ -195,6 +196,7 @@ def filter_reward_conflicts(
         tensor([True, True])
     """
     _check_options(conflict_filter, snr_threshold, query_weighting, rule, snr_eps, sign_tolerance)
+    checks.one_of(whiten, "whiten", ("rollout", "token", "none"))
     advantages, scored = _read_advantages(per_reward_advantages, scored_mask)
     ids = row_ids(group_ids, "group_ids", advantages)
     counts = read_lengths(lengths, whiten, advantages, needless=whiten != "token" and rule == "paper")
@@ -239,7 +241,7 @@ def _read_advantages(per_reward_advantages: Tensor, scored_mask: Tensor | None) 
     checks.finite(per_reward_advantages, name, where=each_reward)
     # the exact tie 8/10 = 0.8 and an ε of 1e-8 beside 10 exist only in double precision
     double = torch.float32 if per_reward_advantages.device.type == "mps" else torch.float64
-    advantages = per_reward_advantages.to(double)
+    advantages = per_reward_advantages.to(double, copy=True)  # it is returned
     return (advantages, None) if each_reward is None else (select(advantages, each_reward), each_reward.any(-1))
 
 

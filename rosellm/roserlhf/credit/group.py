@@ -41,11 +41,11 @@ def leave_one_out_advantages(rewards: Tensor, *, dim: int = -1) -> Tensor:
         tensor([-1.5000,  0.0000,  1.5000])
     """
     size = _check_group(rewards, dim, at_least=2)
-    rewards = at_least_float32(rewards)
+    wide = _wide(rewards)
     # measured from the smallest reward, a uniform group consists of zeros and has no rounding to show
-    above_lowest = rewards - rewards.amin(dim, keepdim=True)
+    above_lowest = wide - wide.amin(dim, keepdim=True)
     others = (above_lowest.sum(dim, keepdim=True) - above_lowest) / (size - 1)
-    return above_lowest - others
+    return (above_lowest - others).to(at_least_float32(rewards).dtype)
 
 
 @torch.no_grad()
@@ -89,14 +89,14 @@ def group_standardized_advantages(rewards: Tensor, *, dim: int = -1, eps: float 
     """
     _check_group(rewards, dim, at_least=1)
     checks.number_in(eps, "eps", 0.0, float("inf"), open_high=True)
-    rewards = at_least_float32(rewards)
-    low, high = rewards.amin(dim, keepdim=True), rewards.amax(dim, keepdim=True)
+    wide = _wide(rewards)
+    low, high = wide.amin(dim, keepdim=True), wide.amax(dim, keepdim=True)
     spread = high - low
     # the same quotient with the spread as unit: squares of numbers in [0, 1] neither overflow nor vanish
-    position = (rewards - low) / spread
+    position = (wide - low) / spread
     centred = position - position.mean(dim, keepdim=True)
     deviation = centred.square().mean(dim, keepdim=True).sqrt()
-    return torch.where(high > low, centred / (deviation + eps / spread), 0.0)
+    return torch.where(high > low, centred / (deviation + eps / spread), 0.0).to(at_least_float32(rewards).dtype)
 
 
 @torch.no_grad()
@@ -130,9 +130,14 @@ def group_centered_advantages(rewards: Tensor, *, dim: int = -1) -> Tensor:
         tensor([ 0.7500, -0.2500, -0.2500, -0.2500])
     """
     _check_group(rewards, dim, at_least=1)
-    rewards = at_least_float32(rewards)
-    above_lowest = rewards - rewards.amin(dim, keepdim=True)
-    return above_lowest - above_lowest.mean(dim, keepdim=True)
+    wide = _wide(rewards)
+    above_lowest = wide - wide.amin(dim, keepdim=True)
+    return (above_lowest - above_lowest.mean(dim, keepdim=True)).to(at_least_float32(rewards).dtype)
+
+
+def _wide(rewards: Tensor) -> Tensor:
+    """Return float64 where the device has it: the sum of a group of large float32 rewards may be too large for float32."""
+    return at_least_float32(rewards) if rewards.device.type == "mps" else rewards.double()
 
 
 def _check_group(rewards: Tensor, dim: int, *, at_least: int) -> int:

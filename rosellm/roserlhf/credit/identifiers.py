@@ -17,6 +17,8 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import DtypeError, NonFiniteError, ShapeError
 
 _PLAIN = frozenset({str, int, bytes, bool})
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+"""What torch stores and does not compute with; distinct ids stay distinct as int64."""
 _TABLE_PER_ID = 4
 """A table over the range of the ids is used while it has at most so many places per id."""
 _BLOCK = 1 << 15
@@ -51,6 +53,9 @@ def integer_ids(ids: Tensor | np.ndarray[Any, Any] | Sequence[Hashable], argumen
         tensor([0, 1, 0, 2])
     """
     if isinstance(ids, Tensor):
+        checks.tensor(ids, argument)
+        checks.holds_data(ids, argument)
+        ids = ids.to(torch.int64) if ids.dtype in _UNSIGNED else ids
         checks.integer(ids, argument)
         _check_shape(ids.shape, argument, count)
         return _from_integers(ids.to(torch.int64))
