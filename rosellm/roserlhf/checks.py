@@ -29,6 +29,7 @@ from rosellm.roserlhf.errors import (
 _deferred: dict[tuple[str, type[RoseError], str], Any] = {}
 _value_checks = True
 _LARGEST = sys.float_info.max
+_STORAGE_ONLY = ("torch.uint16", "torch.uint32", "torch.uint64")
 
 
 def fail(error: type[RoseError], argument: str, requirement: str, got: object, *, fix: str | None = None) -> RoseError:
@@ -110,10 +111,12 @@ def floating(value: Any, argument: str) -> None:
 
 
 def integer(value: Any, argument: str) -> None:
-    """Require an integer tensor (bool and floating point are refused)."""
+    """Require an integer tensor (not bool, floating point or the unsigned types that torch stores but does not compare)."""
     tensor(value, argument)
     if value.is_floating_point() or value.is_complex() or str(value.dtype) == "torch.bool":
         raise fail(DtypeError, argument, "be an integer tensor", value.dtype)
+    if str(value.dtype) in _STORAGE_ONLY:
+        raise fail(DtypeError, argument, "be an integer tensor that can be compared", value.dtype, fix="convert it with .long()")
 
 
 def at_least_rank(value: Any, rank: int, argument: str) -> None:
@@ -163,7 +166,9 @@ def finite(value: Any, argument: str, where: Any | None = None) -> None:
 
 
 def positive(value: Any, argument: str, where: Any | None = None) -> None:
-    """Require finite numbers above zero, at the positions `where` (boolean) if given."""
+    """Require finite real numbers above zero, at the positions `where` (boolean) if given."""
+    if value.is_complex() or str(value.dtype) in ("torch.bool", *_STORAGE_ONLY):
+        raise fail(DtypeError, argument, "be a tensor of real numbers", value.dtype)
     place = "" if where is None else " wherever its mask is true"
     each(argument, f"be positive and finite{place}", lambda: (value, _chosen(~(value.isfinite() & (value > 0)), where)), RangeError)
 
@@ -187,14 +192,17 @@ def _chosen(bad: Any, where: Any | None) -> Any:
 
 def number_in(value: Any, argument: str, low: float, high: float, *, open_low: bool = False, open_high: bool = False) -> None:
     """Require a real number in an interval, closed unless said otherwise; NaN, bool and strings are refused."""
-    left, right = "(" if open_low else "[", ")" if open_high or math.isinf(high) else "]"
-    requirement = f"be in {left}{low:g}, {high:g}{right}"
+
+    def requirement() -> str:  # only made for an error: a graph that is traced cannot print a bound that changes between calls
+        left, right = "(" if open_low else "[", ")" if open_high or math.isinf(high) else "]"
+        return f"be in {left}{low:g}, {high:g}{right}"
+
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise fail(DtypeError, argument, f"be a number and {requirement}", f"{value!r} ({type(value).__name__})")
+        raise fail(DtypeError, argument, f"be a number and {requirement()}", f"{value!r} ({type(value).__name__})")
     below = value <= low if open_low else value < low
     above = value >= high if open_high else value > high
     if value != value or below or above or _LARGEST < abs(value) != math.inf:
-        raise fail(RangeError, argument, requirement, f"{value!r:.80}")
+        raise fail(RangeError, argument, requirement(), f"{value!r:.80}")
 
 
 def count(value: Any, argument: str, *, at_least: int = 0) -> None:
@@ -203,6 +211,8 @@ def count(value: Any, argument: str, *, at_least: int = 0) -> None:
         raise fail(DtypeError, argument, f"be a whole number of at least {at_least}", f"{value!r:.80} ({type(value).__name__})")
     if value < at_least:
         raise fail(RangeError, argument, f"be at least {at_least}", value)
+    if value >= 2**63:
+        raise fail(RangeError, argument, "be below 2**63", f"{value!r:.80}")
 
 
 def known_keywords(given: Iterable[str], known: Iterable[str]) -> None:
@@ -221,10 +231,10 @@ def flag(value: Any, argument: str) -> None:
         raise fail(DtypeError, argument, "be True or False", f"{value!r:.80} ({type(value).__name__})")
 
 
-def items(values: Any, argument: str) -> list[Any]:
+def items(values: Any, argument: str, of: str = "tensors") -> list[Any]:
     """Require several values, one tensor per micro-batch for example, and return them as a list."""
     if (is_tensor(values) and values.ndim == 0) or isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-        raise fail(DtypeError, argument, "be a sequence of tensors", f"{values!r:.80} ({type(values).__name__})")
+        raise fail(DtypeError, argument, f"be a sequence of {of}", f"{values!r:.80} ({type(values).__name__})")
     return list(values)
 
 
