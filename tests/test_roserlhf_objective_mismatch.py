@@ -430,7 +430,7 @@ def test_effective_sample_size_adds_over_micro_batches() -> None:
 
 
 def test_partials_of_something_else_have_no_effective_sample_size() -> None:
-    named = r"partials must hold weight and squared_weight, got \['weight'\]; take MismatchCorrection.partials"
+    named = "partials must be those of a correction, with weight, squared_weight, got none named squared_weight"
     with pytest.raises(errors.ArgumentError, match=named):
         effective_sample_size({"weight": losses.Partial(torch.ones(()), torch.ones(()))})
 

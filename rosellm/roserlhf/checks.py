@@ -117,7 +117,7 @@ def floating(value: Any, argument: str) -> None:
 
 
 def integer(value: Any, argument: str) -> None:
-    """Require an integer tensor (bool and floating point are refused)."""
+    """Require an integer tensor (not bool, floating point or the unsigned types that torch stores but does not compare)."""
     tensor(value, argument)
     if value.is_floating_point() or value.is_complex() or str(value.dtype) == "torch.bool":
         raise fail(DtypeError, argument, "be an integer tensor", value.dtype)
@@ -178,7 +178,9 @@ def finite(value: Any, argument: str, where: Any | None = None) -> None:
 
 
 def positive(value: Any, argument: str, where: Any | None = None) -> None:
-    """Require finite numbers above zero, at the positions `where` (boolean) if given."""
+    """Require finite real numbers above zero, at the positions `where` (boolean) if given."""
+    if value.is_complex() or str(value.dtype) in ("torch.bool", *_STORED):
+        raise fail(DtypeError, argument, "be a tensor of real numbers", value.dtype)
     place = "" if where is None else " wherever its mask is true"
     each(argument, f"be positive and finite{place}", lambda: (value, _chosen(~(value.isfinite() & (value > 0)), where)), RangeError)
 
@@ -202,14 +204,17 @@ def _chosen(bad: Any, where: Any | None) -> Any:
 
 def number_in(value: Any, argument: str, low: float, high: float, *, open_low: bool = False, open_high: bool = False) -> None:
     """Require a real number in an interval, closed unless said otherwise; NaN, bool and strings are refused."""
-    left, right = "(" if open_low else "[", ")" if open_high or math.isinf(high) else "]"
-    requirement = f"be in {left}{low:g}, {high:g}{right}"
+
+    def requirement() -> str:  # only made for an error: a graph that is traced cannot print a bound that changes between calls
+        left, right = "(" if open_low else "[", ")" if open_high or math.isinf(high) else "]"
+        return f"be in {left}{low:g}, {high:g}{right}"
+
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise fail(DtypeError, argument, f"be a number and {requirement}", f"{value!r} ({type(value).__name__})")
+        raise fail(DtypeError, argument, f"be a number and {requirement()}", f"{value!r} ({type(value).__name__})")
     below = value <= low if open_low else value < low
     above = value >= high if open_high else value > high
     if value != value or below or above or _LARGEST < abs(value) != math.inf:
-        raise fail(RangeError, argument, requirement, f"{value!r:.80}")
+        raise fail(RangeError, argument, requirement(), f"{value!r:.80}")
 
 
 def count(value: Any, argument: str, *, at_least: int = 0) -> None:
@@ -236,10 +241,10 @@ def flag(value: Any, argument: str) -> None:
         raise fail(DtypeError, argument, "be True or False", f"{value!r:.80} ({type(value).__name__})")
 
 
-def items(values: Any, argument: str) -> list[Any]:
+def items(values: Any, argument: str, of: str = "tensors") -> list[Any]:
     """Require several values, one tensor per micro-batch for example, and return them as a list."""
     if getattr(values, "ndim", 1) == 0 or isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-        raise fail(DtypeError, argument, "be a sequence of tensors", f"{values!r:.80} ({type(values).__name__})")
+        raise fail(DtypeError, argument, f"be a sequence of {of}", f"{values!r:.80} ({type(values).__name__})")
     return list(values)
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import ArgumentError, MaskError
-from rosellm.roserlhf.masked import Partial, fraction, partial, select
+from rosellm.roserlhf.errors import DtypeError, MaskError
+from rosellm.roserlhf.masked import Partial, fraction, named, partial, select
 from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.layout import Sequences
 
@@ -72,7 +72,11 @@ class MismatchCorrection:
 
     def __mul__(self, other: MismatchCorrection) -> MismatchCorrection:
         """Apply both: weights multiply, what one rejects is rejected. Of two statistics with one name the left one is reported."""
+        if not isinstance(other, MismatchCorrection):
+            fix = "weigh the advantages by a number instead"
+            raise checks.fail(DtypeError, "the right correction", "be a MismatchCorrection", type(other).__name__, fix=fix)
         checks.same_shape(other.weights, "the right correction", self.weights, "the left one")
+        self.sequences.require_same(other.sequences, "the right correction")
         requirement = "have the action mask of the left one"
         differs = self.action_mask ^ other.action_mask
         checks.each("the right correction", requirement, lambda: (other.action_mask, differs), MaskError)
@@ -108,10 +112,7 @@ def effective_sample_size(partials: dict[str, Partial]) -> Tensor:
         >>> effective_sample_size(tis(tokens, torch.tensor([[0.0, 50.0]]), torch.ones(1, 2)).partials)
         tensor(1.)
     """
-    if not {"weight", "squared_weight"} <= partials.keys():
-        fix = "take MismatchCorrection.partials"
-        raise checks.fail(ArgumentError, "partials", "hold weight and squared_weight", f"{sorted(partials)}", fix=fix)
-    total, squares = partials["weight"].sum, partials["squared_weight"].sum
+    total, squares = (one.sum for one in named(partials, ("weight", "squared_weight"), "a correction"))
     return total.square() / squares.masked_fill(squares == 0, 1.0)
 
 
