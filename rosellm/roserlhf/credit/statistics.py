@@ -146,7 +146,7 @@ def group_count(ids: Tensor, groups: int, where: Tensor | None = None) -> Tensor
 
 def group_sum(values: Tensor, ids: Tensor, groups: int, where: Tensor | None = None) -> Tensor:
     """Add up the selected values of each group, `[..., N]` -> `[..., G]`, float64 where the device has it."""
-    total = values.new_zeros(*values.shape[:-1], groups, dtype=_accumulator(values))
+    total = values.new_zeros(*values.shape[:-1], groups, dtype=accumulator(values))
     for numbers, members, chosen in _in_blocks(values, ids, where):
         total.index_add_(-1, members, _select(numbers, chosen))
     return total
@@ -154,7 +154,7 @@ def group_sum(values: Tensor, ids: Tensor, groups: int, where: Tensor | None = N
 
 def group_range(values: Tensor, ids: Tensor, groups: int, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the smallest and the largest selected value of each group, `[..., N]` -> two `[..., G]`; 0 where there is none."""
-    dtype = _accumulator(values)
+    dtype = accumulator(values)
     limit = torch.iinfo(_INTEGER[dtype])
     shape = (*values.shape[:-1], groups)
     low, high = (values.new_full(shape, start, dtype=_INTEGER[dtype]) for start in (limit.max, limit.min))
@@ -176,12 +176,13 @@ def check_std(std: str) -> None:
 _INTEGER = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
-def _accumulator(values: Tensor) -> torch.dtype:
+def accumulator(values: Tensor) -> torch.dtype:
+    """Return the type in which sums are taken: float64 where the device has it."""
     return torch.float32 if values.device.type == "mps" else torch.float64
 
 
 def _in_blocks(values: Tensor, ids: Tensor, where: Tensor | None) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
-    size, dtype = blocks(ids), _accumulator(values)
+    size, dtype = blocks(ids), accumulator(values)
     masks = [None] * -(-len(ids) // size) if where is None else where.split(size)
     for numbers, members, chosen in zip(values.split(size, -1), ids.split(size), masks or [None], strict=True):
         yield numbers.to(dtype), members, chosen
