@@ -89,6 +89,7 @@ def gdpo_advantages(
     last_eps = read_whiten_eps(whiten_eps, whiten, eps)
     weighed_by = read_weights(weights, advantages)
     sums = torch.cat([added_up(block * weighed_by) for block in advantages.split(blocks(advantages))])
+    del advantages  # K times as large as what follows
     return whitened(sums, kept, whiten, counts, std, last_eps).to(at_least_float32(rewards).dtype)
 
 
@@ -112,7 +113,7 @@ def normalised_rewards(
     advantages = torch.empty(rewards.T.shape, dtype=accumulator(rewards), device=rewards.device)
     for place, values in enumerate(rewards.unbind(-1)):
         statistics = group_statistics(values, ids, None if scored is None else scored[:, place], groups)
-        advantages[place] = statistics.standardized(std, eps)
+        statistics.standardized(std, eps, out=advantages[place])
         if singleton == "error":
             refuse_singletons(statistics.count, "rewards", "scored member of its group per reward")
     return advantages.T, None if scored is None else scored.any(-1), ids
@@ -179,18 +180,24 @@ def read_whiten_eps(whiten_eps: float | None, whiten: Whitening, eps: float) -> 
 
 
 def whitened(sums: Tensor, kept: Tensor | None, whiten: Whitening, counts: Tensor | None, std: StdKind, eps: float) -> Tensor:
-    """Standardise the kept sums over the batch; what is not kept, or has no token to carry it, is 0."""
+    """Standardise the kept sums over the batch, perhaps in place; what is not kept, or has no token to carry it, is 0."""
     if whiten == "none":
-        return sums if kept is None else select(sums, kept)
-    votes = counts if whiten == "token" and counts is not None else torch.ones_like(sums)
-    votes = votes if kept is None else select(votes, kept)
-    counted = votes > 0
-    low, high = torch.where(counted, sums, float("inf")).amin(), torch.where(counted, sums, -float("inf")).amax()
+        return sums if kept is None else sums.masked_fill_(~kept, 0.0)
+    votes = counts if whiten == "token" else None if kept is None else torch.ones_like(sums)  # None: everyone has one
+    if votes is not None and kept is not None:
+        votes = select(votes, kept)
+    counted = None if votes is None else votes > 0
+    low, high = sums.aminmax() if counted is None else _range(sums, counted)
     # the spread as unit: squares of numbers in [0, 1] neither overflow nor vanish
     unit = torch.where(high > low, high - low, 1.0)
-    total = votes.sum()
-    centred = select(sums - low, counted).div_(unit)
-    centred.sub_(torch.dot(votes, centred) / total)
-    variance = (votes * centred).mul_(centred).sum() / (total - 1 if std == "sample" else total)
+    centred = (sums - low if counted is None else select(sums - low, counted)).div_(unit)
+    total = len(sums) if votes is None else votes.sum()
+    centred.sub_((centred if votes is None else votes * centred).sum() / total)
+    variance = torch.dot(centred, centred if votes is None else votes * centred) / (total - 1 if std == "sample" else total)
     divisor = (variance + eps / unit**2).sqrt() if whiten == "token" else variance.sqrt() + eps / unit
-    return centred.div_(divisor).masked_fill_(~(counted & (high > low)), 0.0)
+    centred.div_(divisor).masked_fill_(high <= low, 0.0)
+    return centred if counted is None else select(centred, counted)
+
+
+def _range(sums: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.where(counted, sums, float("inf")).amin(), torch.where(counted, sums, -float("inf")).amax()

@@ -76,9 +76,9 @@ class GroupStatistics:
         """`[..., G]` standard deviation; exactly 0 where the group is uniform or has one member."""
         return self.spread * self._in_spreads(std)[1]
 
-    def standardized(self, std: StdKind = "population", eps: float = 0.0) -> Tensor:
+    def standardized(self, std: StdKind = "population", eps: float = 0.0, out: Tensor | None = None) -> Tensor:
         """`[..., N]` distance from the mean over (deviation + eps); exactly 0 in a uniform group, whatever `eps` is."""
-        distance, deviation = self._in_spreads(std)
+        distance, deviation = self._in_spreads(std, out)
         scale = torch.where(self.uniform, 1.0, deviation + eps / self.spread)
         for part, ids in zip(distance.split(blocks(self.ids), -1), self.ids.split(blocks(self.ids)), strict=True):
             part.div_(scale.index_select(-1, ids))
@@ -87,7 +87,7 @@ class GroupStatistics:
     def _centred(self, values: Tensor, ids: Tensor, where: Tensor | None) -> Tensor:
         return _select(_above(self.low, values, ids, where) - self.mean_above_low.index_select(-1, ids), where)
 
-    def _in_spreads(self, std: StdKind) -> tuple[Tensor, Tensor]:
+    def _in_spreads(self, std: StdKind, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Distances from the mean and deviations with the spread as their unit: squares in [0, 1] neither overflow nor vanish."""
         unit, squares = torch.where(self.uniform, 1.0, self.spread), torch.zeros_like(self.low)
 
@@ -96,12 +96,12 @@ class GroupStatistics:
             squares.index_add_(-1, ids, distance.square())
             return distance
 
-        distance = self._rows(measure)
+        distance = self._rows(measure, out)
         free = self.count if std == "population" else self.count - 1
         return distance, (squares / free.clamp(min=1)).sqrt()
 
-    def _rows(self, of_block: Callable[[Tensor, Tensor, Tensor | None], Tensor]) -> Tensor:
-        result = torch.empty(self.values.shape, dtype=self.low.dtype, device=self.values.device)
+    def _rows(self, of_block: Callable[[Tensor, Tensor, Tensor | None], Tensor], out: Tensor | None = None) -> Tensor:
+        result = torch.empty(self.values.shape, dtype=self.low.dtype, device=self.values.device) if out is None else out
         parts = result.split(blocks(self.ids), -1)
         for part, block in zip(parts, _in_blocks(self.values, self.ids, self.selected), strict=True):
             part.copy_(of_block(*block))
