@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch._inductor.config
 from kernels_measure import Results, entry, medians_ms
 from torch import Tensor
+from torch._inductor.utils import fresh_cache
 
 from rosellm.roserlhf import checks, losses
 
@@ -68,7 +68,7 @@ def of_objective(name: str, rows: int = ROWS, steps: int = STEPS, *, times_faste
     eager = known[name]
     torch.compiler.reset()
     compiled = torch.compile(eager, fullgraph=True)
-    with torch._inductor.config.patch(force_disable_caches=True):  # what an earlier run left on disk would hide the time
+    with fresh_cache():  # what an earlier run left on disk would hide the time
         started = time.perf_counter()
         gradient = step(compiled, current)
         first_call = time.perf_counter() - started
