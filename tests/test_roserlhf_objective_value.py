@@ -73,7 +73,7 @@ def test_explained_variance_is_that_of_the_whole_step() -> None:
 
 def test_partials_of_something_else_have_no_explained_variance() -> None:
     with pytest.raises(
-        ArgumentError, match="partials must be those of value_loss, with mean_return, .* got none named mean_return"
+        ArgumentError, match=r"partials must be those of value_loss, with mean_return, .* got none named mean_return"
     ):
         merged_explained_variance({})
 
