@@ -9,7 +9,7 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.credit.bootstrap import read_bootstrap
 from rosellm.roserlhf.credit.lambdas import read_lambda
 from rosellm.roserlhf.credit.rewards import ObservationRewards
-from rosellm.roserlhf.credit.selection import keep
+from rosellm.roserlhf.credit.selection import bits, keep
 from rosellm.roserlhf.credit.timeline import Timeline, read_timeline, read_values, working_dtype
 
 
@@ -196,6 +196,6 @@ def skip_observation_generalized_advantage_estimation(
     ends = timeline.read(read_values(action_end_values, "action_end_values", rewards, timeline.valid))
     nexts = read_values(next_action_values, "next_action_values", rewards, timeline.continues).to(dtype)
     weight = read_lambda(gae_lambda, "gae_lambda", timeline)
-    errors = timeline.rewards + gamma * keep(nexts, timeline.continues_bits) - ends
+    errors = timeline.rewards + gamma * keep(nexts, bits(timeline.continues, dtype)) - ends
     advantages = keep(timeline.accumulate(errors, gamma * weight), timeline.valid_bits)
     return advantages, advantages + ends

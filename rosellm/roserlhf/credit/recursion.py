@@ -22,7 +22,7 @@ from rosellm.roserlhf.credit.into import into
 from rosellm.roserlhf.credit.pieces import in_pieces
 
 SHORT = 64
-_WINDOW, _LONGEST_CHAIN = 32, 256
+_WINDOW, _LONGEST_CHAIN = 64, 256
 
 
 def backward_recursion(increments: Tensor, decays: Tensor) -> Tensor:

@@ -58,9 +58,14 @@ class Timeline:
         return bits(self.valid, self.dtype)
 
     @Computed
-    def continues_bits(self) -> Tensor:
-        """`continues`, as `selection.keep` takes it."""
-        return bits(self.continues, self.dtype)
+    def inside(self) -> Tensor:
+        """Boolean: the step exists and, as far as flags and ids tell, another of its episode or its bootstrap value follows."""
+        return self.continues if self.episode_ids is None else self.continues & ~self.last
+
+    @Computed
+    def inside_ones(self) -> Tensor:
+        """`inside` as 1 and 0 in `dtype`."""
+        return ones(self.inside, self.dtype)
 
     @Computed
     def following(self) -> Tensor:
@@ -119,12 +124,11 @@ class Timeline:
         `after` (as `read_bootstrap` returns it) follows cut ends; with it `increments` are overwritten. At absent steps stands the
         sum of the next existing one, or what follows the end.
         """
-        inside = self.continues if self.episode_ids is None else self.continues & ~self.last
-        weights, decays = ones(inside, increments.dtype), ones(~self.valid, increments.dtype)
+        decays = ones(~self.valid, increments.dtype)
         if isinstance(discount, Tensor):
-            decays.addcmul_(weights, discount)
+            decays.addcmul_(self.inside_ones, discount)
         else:
-            decays.add_(weights, alpha=discount)
+            decays.add_(self.inside_ones, alpha=discount)
         if after is not None and self.episode_ids is not None:
             increments.add_(after * discount)
         elif after is not None:
@@ -134,11 +138,14 @@ class Timeline:
 
     def add_behind(self, to: Tensor, sums: Tensor, after: Tensor, discount: float, out: Tensor) -> None:
         """Add to every step what `accumulate` found behind it: 0 behind a terminal one and at absent steps."""
-        inside = self.continues_bits if self.episode_ids is None else bits(self.continues & ~self.last, to.dtype)
-        behind = keep(sums[..., 1:], inside[..., :-1])
-        into(out[..., :-1], torch.add, to[..., :-1], behind, alpha=discount)
+        if checks.surely_finite(sums):  # else 0 times infinity would be NaN
+            into(out[..., :-1], torch.addcmul, to[..., :-1], sums[..., 1:], self.inside_ones[..., :-1], value=discount)
+        else:
+            behind = keep(sums[..., 1:], bits(self.inside[..., :-1], to.dtype))
+            into(out[..., :-1], torch.add, to[..., :-1], behind, alpha=discount)
         if self.episode_ids is None:
-            into(out[..., -1:], torch.add, to[..., -1:], keep(after, inside[..., -1:]), alpha=discount)
+            end = keep(after, bits(self.inside[..., -1:], to.dtype))
+            into(out[..., -1:], torch.add, to[..., -1:], end, alpha=discount)
         else:
             out[..., -1:] = to[..., -1:]
             out.add_(after, alpha=discount)
