@@ -129,6 +129,20 @@ def test_dapo_clips_higher_and_punishes_long_episodes() -> None:
     assert (budget.max_length, budget.cache_length) == (100, 20)
 
 
+def test_dapo_punishes_by_default_however_small_the_budget_is() -> None:
+    credit = recipes.dapo(collect={"max_turns": 2, "max_turn_tokens": 2}).credit
+    assert isinstance(credit, Overlong)
+    assert (credit.max_length, credit.cache_length) == (4, 1)
+
+
+def test_dapo_refuses_a_penalty_that_begins_before_the_first_token() -> None:
+    with pytest.raises(ConfigError, match=r"^cache_length must be at most max_length = 20, got 21$"):
+        recipes.dapo(max_length=20, cache_length=21)
+    with pytest.raises(ConfigError, match=r"^cache_length must be at most max_length = 100, got 101$"):
+        recipes.dapo(cache_length=101, collect={"max_turns": 5, "max_turn_tokens": 20})
+    assert isinstance(recipes.dapo(max_length=20, cache_length=20).credit, Overlong)
+
+
 def test_gspo_clips_whole_episodes() -> None:
     for recipe in (recipes.gspo(clip_low=0.25, clip_high=0.25), recipes.gspo_token(clip_low=0.25, clip_high=0.25)):
         # ratios 4 and 1/4: geometric mean 1, so both tokens get A / (2 tokens * 2 episodes); 4 and 1: 2 > 1.25, nothing

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.recipes.options import RECIPE, ClippedConfig, generation_budget
 from rosellm.roserlhf.recipes.registry import build, named
 from rosellm.roserlhf.trainer.recipe import Recipe
@@ -68,6 +69,18 @@ class DapoConfig(ClippedConfig):
         description="tokens over which the penalty falls to -1; by default a fifth of max_length, 0 = no penalty",
     )
 
+    @model_validator(mode="after")
+    def _penalty_within_the_budget(self) -> Self:
+        max_length, cache_length = self._penalty()
+        if cache_length > max_length:
+            raise ConfigError(f"cache_length must be at most max_length = {max_length}, got {cache_length}")
+        return self
+
+    def _penalty(self) -> tuple[int, int]:
+        """Return `max_length` and `cache_length`, the defaults filled in."""
+        max_length = self.max_length or generation_budget(self.collect)
+        return max_length, max(1, max_length // 5) if self.cache_length is None else self.cache_length
+
     def bind(self) -> Recipe:
         """Join standardised advantages of penalised rewards and the clipped objective."""
         from rosellm.roserlhf.advantages import group_standardized_advantages
@@ -75,8 +88,7 @@ class DapoConfig(ClippedConfig):
         from rosellm.roserlhf.losses import clipped_policy_loss
         from rosellm.roserlhf.recipes.credit import Overlong
 
-        max_length = self.max_length or generation_budget(self.collect)
-        cache_length = max_length // 5 if self.cache_length is None else self.cache_length
+        max_length, cache_length = self._penalty()
         credit = PerGroup(group_standardized_advantages)
         return Recipe(
             config=self,
