@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from rosellm.roserlhf import ConfigError, recipes
 from rosellm.roserlhf.batching.scored import PerGroup, ScoredRollouts
-from rosellm.roserlhf.config import dump_toml
+from rosellm.roserlhf.config import dump_toml, fields_of
 from rosellm.roserlhf.errors import GroupError, ShapeError
 from rosellm.roserlhf.recipes import grpo, reinforce
 from rosellm.roserlhf.recipes.credit import Overlong
@@ -65,6 +67,17 @@ def test_a_run_file_gives_back_the_recipe(tmp_path: Path) -> None:
     recipe = reinforce(seed=4, collect={"tasks": 3})
     file.write_text(dump_toml(recipe.config, about={"torch": "2.13.0"}), encoding="utf-8")
     assert recipes.load_recipe(file).config == recipe.config
+
+
+@pytest.mark.parametrize("kind", recipes.RECIPES.values())
+def test_a_run_file_holds_every_option_of_every_recipe(kind: type[recipes.RecipeConfig]) -> None:
+    config = kind()
+    written = tomllib.loads(dump_toml(config))
+    for key, _ in fields_of(kind):
+        value: Any = written
+        for part in key.split("."):
+            value = value[part]
+    assert recipes.options_to_config(written) == config
 
 
 def test_R73_an_option_of_another_recipe_and_an_unknown_recipe_are_refused() -> None:

@@ -18,6 +18,7 @@ from rosellm.roserlhf.audit.examination import order
 from rosellm.roserlhf.audit.examination.subject import Subject
 from rosellm.roserlhf.audit.explanation.explain import Explanation, explain
 from rosellm.roserlhf.audit.explanation.token_arithmetic import arithmetic
+from rosellm.roserlhf.audit.inspection.order import inspect_run
 from rosellm.roserlhf.audit.rerun.replay import replay
 from rosellm.roserlhf.batching.credit import compared, total_reward
 from rosellm.roserlhf.batching.scored import ScoredRollouts, scored_rollouts
@@ -51,6 +52,8 @@ def trained(folder: Path, name: str, **options: Any) -> tuple[Run, Witness]:
     witness = Witness(recipe)
     run = train(dataclasses.replace(recipe, objective=witness), out=folder)
     assert run.status == "finished"
+    checks = list(inspect_run(run.folder))
+    assert [check.verdict for check in checks] == ["passed"] * len(checks), checks
     return run, witness
 
 
