@@ -261,7 +261,11 @@ def test_a_loss_over_a_horizon_is_not_judged_for_the_horizon_is_not_known() -> N
 
 
 def test_rows_are_rollouts_where_no_rollouts_are_named() -> None:
-    arguments: Any = {"action_mask": [[True, True], [True, False]], "token_loss": [[4.0, 2.0], [1.0, 0.0]], "aggregation": "rollout"}
+    arguments: Any = {
+        "action_mask": [[True, True], [True, False]],
+        "token_loss": [[4.0, 2.0], [1.0, 0.0]],
+        "aggregation": "rollout",
+    }
     assert check(**arguments, loss=2.0).findings == ()
     assert check(**arguments, loss=1.0, denominator=4.0).findings == ()
     assert found(check(**arguments, loss=7 / 3), "aggregation_mismatch").severity == "error"
@@ -272,7 +276,9 @@ def test_a_few_tokens_that_an_update_moved_far_are_no_fault() -> None:
     current = old - 0.01
     current[:4, 3] -= 2.0
     for before, severity in ((None, "warning"), (False, "info")):
-        report = check(action_mask=torch.ones(8, 40, dtype=torch.bool), old_logprobs=old, current_logprobs=current, before_update=before)
+        report = check(
+            action_mask=torch.ones(8, 40, dtype=torch.bool), old_logprobs=old, current_logprobs=current, before_update=before
+        )
         assert found(report, "history_retokenised").severity == severity
 
 
