@@ -7,12 +7,12 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # options for the program behind a target: make train ARGS="--seed 1", make test-slow ARGS="-k shop"
 ARGS ?=
 
-.PHONY: help install train test test-slow lint docs bench bench-store check-cuda
+.PHONY: help install train test test-slow lint docs bench bench-store bench-kernels check-cuda
 help:
 	@echo "make train       train an agent on shop and write its report (ARGS=... are options of 'roserlhf train')"
 	@echo "make test        everything that must hold before a change lands"
 	@echo "make test-slow   learning runs of minutes"
-	@echo "make lint docs bench bench-store check-cuda install"
+	@echo "make lint docs bench bench-store bench-kernels check-cuda install"
 
 install: $(INSTALLED)
 
@@ -45,6 +45,10 @@ bench: install
 
 bench-store: install
 	$(BIN)/python benchmarks/store.py $(ARGS)
+
+# one thread on both sides: what is compared is the code, not the number of cores
+bench-kernels: install
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/kernels.py $(ARGS)
 
 check-cuda: install
 	$(BIN)/python benchmarks/check_cuda.py $(ARGS)

@@ -17,16 +17,15 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
+from kernels_measure import Results, entry
 from torch import Tensor
 
 from rosellm.roserlhf import selected_logprobs
 
 POSITIONS, WIDTH, VOCABULARY = 2048, 576, 49_152
 ROUNDS = 3
-Result = dict[str, dict[str, Any]]
 
 
 def baseline(hidden: Tensor, weight: Tensor, ids: Tensor) -> Tensor:
@@ -93,13 +92,9 @@ def _measure_peak(way: str, dtype: torch.dtype, frozen: bool) -> None:
     print(json.dumps({"peak": extra - (0 if frozen else weight.nbytes)}))
 
 
-def _entry(value: float, target: float | None = None) -> dict[str, Any]:
-    return {"value": round(value, 9), "target": target, "better": "lower", "ok": target is None or value <= target}
-
-
-def selected_time() -> Result:
+def selected_time() -> Results:
     """Time over the baseline's: trainable weight, frozen weight, half of the positions masked."""
-    result: Result = {}
+    result: Results = {}
     for dtype, targets in ((torch.float32, (1.5, 0.85, 1.1)), (torch.bfloat16, (None, None, None))):
         name = str(dtype).removeprefix("torch.")
         ratios: dict[str, list[float]] = {"trainable": [], "half_masked": [], "frozen": []}
@@ -113,31 +108,31 @@ def selected_time() -> Result:
             ratios["frozen"].append(once("chosen", dtype, True) / whole_frozen)
             seconds.append(whole)
         for (kind, found), target in zip(ratios.items(), targets, strict=True):
-            result[f"selected_{name}_{kind}_time_ratio"] = _entry(statistics.median(found), target)
-        result[f"selected_{name}_baseline_seconds"] = _entry(statistics.median(seconds))
+            result[f"selected_{name}_{kind}_time_ratio"] = entry(statistics.median(found), at_most=target)
+        result[f"selected_{name}_baseline_seconds"] = entry(statistics.median(seconds))
     return result
 
 
-def selected_memory() -> Result:
+def selected_memory() -> Results:
     """Extra peak over the baseline's, without the weight's gradient."""
-    result: Result = {}
+    result: Results = {}
     for dtype, target in (("float32", 0.2), ("bfloat16", None)):
         for kind, frozen in (("trainable", False), ("frozen", True)):
             whole, part = peak_bytes("baseline", dtype, frozen), peak_bytes("chosen", dtype, frozen)
-            result[f"selected_{dtype}_{kind}_peak_ratio"] = _entry(part / whole, target)
-            result[f"selected_{dtype}_{kind}_peak_mib"] = _entry(part / 2**20)
-            result[f"selected_{dtype}_{kind}_baseline_peak_mib"] = _entry(whole / 2**20)
+            result[f"selected_{dtype}_{kind}_peak_ratio"] = entry(part / whole, at_most=target)
+            result[f"selected_{dtype}_{kind}_peak_mib"] = entry(part / 2**20)
+            result[f"selected_{dtype}_{kind}_baseline_peak_mib"] = entry(whole / 2**20)
     return result
 
 
-def selected_chunks() -> Result:
+def selected_chunks() -> Results:
     """Largest difference that the size of a chunk makes, and the largest error against float64 on 64 rows, float32."""
     hidden, weight, ids, _ = inputs(torch.float32)
     found = [selected_logprobs(hidden, weight, ids, chunk=chunk) for chunk in (100, 1024, 2048)]
     exact = baseline_float64(hidden[:64], weight, ids[:64])
     return {
-        "selected_chunk_difference": _entry(max(float((one - found[0]).abs().max()) for one in found[1:]), 1e-6),
-        "selected_error": _entry(float((found[0][:64].double() - exact).abs().max())),
+        "selected_chunk_difference": entry(max(float((one - found[0]).abs().max()) for one in found[1:]), at_most=1e-6),
+        "selected_error": entry(float((found[0][:64].double() - exact).abs().max())),
     }
 
 
@@ -146,7 +141,7 @@ def baseline_float64(hidden: Tensor, weight: Tensor, ids: Tensor) -> Tensor:
     return torch.log_softmax(hidden.double() @ weight.double().t(), -1).gather(1, ids[:, None]).squeeze(1)
 
 
-BENCHMARKS: list[Callable[[], Result]] = [selected_chunks, selected_memory, selected_time]
+BENCHMARKS: list[Callable[[], Results]] = [selected_chunks, selected_memory, selected_time]
 
 if __name__ == "__main__":
     _measure_peak(sys.argv[1], getattr(torch, sys.argv[2]), sys.argv[3] == "1")

@@ -82,12 +82,12 @@ def gae_of_size(rows: int, steps: int, times_faster: float) -> Results:
     )
     size = f"{rows}x{steps}"
     return {
-        f"gae_{size}_times_faster_than_loop": entry(of_loop / of_plain, times_faster),
-        f"gae_{size}_ms": entry(of_plain, better="lower"),
-        f"gae_{size}_loop_ms": entry(of_loop, better="lower"),
-        f"gae_{size}_error": entry(error, 2e-6, "lower"),  # NaN is within no target
-        f"skip_gae_{size}_of_plain": entry(of_skip / of_plain, 2.0, "lower"),
-        f"skip_gae_{size}_moving_rewards_of_plain": entry(of_moving / of_plain, better="lower"),
+        f"gae_{size}_times_faster_than_loop": entry(of_loop / of_plain, at_least=times_faster),
+        f"gae_{size}_ms": entry(of_plain),
+        f"gae_{size}_loop_ms": entry(of_loop),
+        f"gae_{size}_error": entry(error, at_most=2e-6),
+        f"skip_gae_{size}_of_plain": entry(of_skip / of_plain, at_most=2.0),
+        f"skip_gae_{size}_moving_rewards_of_plain": entry(of_moving / of_plain),
     }
 
 

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 import rosellm.roserlhf as rf
+from rosellm.roserlhf import advantages, losses
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
+MATHEMATICS = {
+    name: value for door in (advantages, losses) for name in door.__all__ if inspect.isfunction(value := getattr(door, name))
+}
 FUNCTIONS = {name: value for name in rf.__all__ if inspect.isfunction(value := getattr(rf, name))}
 
 
@@ -38,3 +42,21 @@ def test_documented_arguments_are_in_the_signature(name: str) -> None:
     documented = [] if section is None else re.findall(r"^    (\w[\w, ]*):", section[1], re.MULTILINE)
     named = {one for entry in documented for one in entry.split(", ")}
     assert named <= set(inspect.signature(function).parameters)
+
+
+@pytest.mark.parametrize("name", MATHEMATICS)
+def test_a_function_of_the_mathematics_says_all_that_a_reader_needs(name: str) -> None:
+    """A sentence, every argument, what returns, what is raised, and an example that runs (as a doctest)."""
+    text = inspect.getdoc(MATHEMATICS[name]) or ""
+    assert re.match(r"[A-Z]", text)
+    places = [text.find(f"\n{section}:\n") for section in ("Args", "Returns", "Raises", "Example")]
+    assert min(places) > 0, text
+    assert places == sorted(places)
+    assert ">>> " in text[places[-1] :]
+    explained = text[places[0] : places[1]]
+    silent = [
+        one for one in inspect.signature(MATHEMATICS[name]).parameters if not re.search(rf"^    [\w, ]*\b{one}\b", explained, re.M)
+    ]
+    assert not silent
+    source = re.search(r"^Sources?: .*?(?=^Args:)", text, re.DOTALL | re.MULTILINE)
+    assert source is None or "http" in source[0]

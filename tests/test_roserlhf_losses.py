@@ -341,6 +341,22 @@ def test_a_larger_temperature_attenuates_faster(tau_negative: float, gate: float
     close(0.940014848806378, 1 / math.cosh(0.25) ** 2)
 
 
+@pytest.mark.parametrize(
+    ("tau", "largest", "at", "back"),
+    [(1.0, 1.5747, 2.060, 3.466), (1.05, 1.536, 1.992, 3.290), (2.0, 1.199, 1.380, None), (5.0, 1.038, 1.075, None)],
+)
+def test_sapo_gradient_weight_rises_above_ratio_one(tau: float, largest: float, at: float, back: float | None) -> None:
+    # one-token responses: the gradient of the token loss is minus gate times ratio
+    ratios = torch.linspace(0.5, 4.0, 3501, device=DEVICE, dtype=torch.float64)
+    current, ones = ratios.log()[:, None].requires_grad_(), torch.ones(3501, 1, device=DEVICE, dtype=torch.float64)
+    out = sapo_policy_loss(current, torch.zeros_like(current), ones, ones, tau_positive=tau)
+    weight = -torch.autograd.grad(out.token_loss.sum(), current)[0].squeeze(1)
+    assert weight.max().item() == pytest.approx(largest, abs=6e-4)
+    assert ratios[weight.argmax()].item() == pytest.approx(at, abs=1e-3)
+    if back is not None:
+        assert weight[(ratios - back).abs().argmin()].item() == pytest.approx(1.0, abs=1e-3)
+
+
 def test_sapo_zero_advantage_contributes_nothing() -> None:
     current = logs([[0.5, 1.0, 3.0]])
     out = sapo_policy_loss(current, tensor([[0.0] * 3]), tensor([[0.0] * 3]), tensor([[1] * 3]))

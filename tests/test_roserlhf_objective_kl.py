@@ -115,6 +115,12 @@ def test_expected_values() -> None:
     assert exact_kl(theta.detach(), reference.log()).item() == pytest.approx(exact, abs=1e-15)
 
 
+def test_expected_values_of_four_tokens() -> None:
+    policy, reference = tensor([0.3, -0.2, 0.1, 0.6]).softmax(0), tensor([-0.1, 0.4, 0.2, 0.0]).softmax(0)
+    means = [(policy * kl_estimate(policy.log(), reference.log(), estimator=n)).sum().item() for n in ("k1", "k2", "k3")]
+    assert means == pytest.approx([0.103954, 0.100476, 0.103954], abs=1e-6)
+
+
 # As a loss.
 
 

@@ -100,10 +100,14 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"sequnce_ids": IDS}, ArgumentError, "sequnce_ids must be one of the keyword arguments .*; did you mean sequence_ids"),
     ({"sequence_ids": IDS, "cu_seqlens": CUTS}, RangeError, "cu_seqlens must not be given together with sequence_ids"),
     ({"num_sequences": 2}, RangeError, "num_sequences must be given only with sequence_ids, cu_seqlens or position_ids"),
-    ({"sequence_ids": IDS, "num_sequences": 2.0}, DtypeError, "num_sequences must be a whole number of at least 1, got 2.0"),
+    ({"sequence_ids": IDS, "num_sequences": 2.0}, DtypeError, "num_sequences must be a whole number of at least 0, got 2.0"),
     ({"sequence_ids": IDS, "num_sequences": 1}, RangeError, r"sequence_ids must be in \[0, 1\) wherever its mask is true"),
     ({"cu_seqlens": CUTS, "num_sequences": 3}, RangeError, r"num_sequences must be the number of sequences in cu_seqlens \(2\)"),
-    ({"position_ids": PLACES, "num_sequences": 1}, RangeError, r"position_ids must be in \[0, 1\)"),
+    (
+        {"position_ids": PLACES, "num_sequences": 1},
+        RangeError,
+        r"position_ids must start at most num_sequences=1 sequences, got the value 0 at \[0, 2\]",
+    ),
     (
         {"cu_seqlens": torch.tensor([0, 2])},
         RangeError,

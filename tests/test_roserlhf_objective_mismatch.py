@@ -429,6 +429,12 @@ def test_effective_sample_size_adds_over_micro_batches() -> None:
     close([effective_sample_size(p).item() for p in (whole.partials, added)], [3.24, 3.24])
 
 
+def test_partials_of_something_else_have_no_effective_sample_size() -> None:
+    named = "partials must be those of a correction, with weight, squared_weight, got none named squared_weight"
+    with pytest.raises(errors.ArgumentError, match=named):
+        effective_sample_size({"weight": losses.Partial(torch.ones(()), torch.ones(()))})
+
+
 def test_chi_square_by_enumeration() -> None:
     """Weighted by the behaviour policy over all tokens it is sum p^2 / q - 1: for p (3/4, 1/4) and q (1/2, 1/2) 1/4."""
     seen = of([[1.5, 0.5]], level="token", action="truncate", ratio_max=1.0)

@@ -242,7 +242,7 @@ def test_an_unknown_route_is_an_error() -> None:
         route_weights(["code", "maths"], ["code", "math"])
     with pytest.raises(TeacherError, match="teachers must have different names"):
         route_weights(["a"], ["a", "a"])
-    with pytest.raises(DtypeError, match="routes must be several names"):
+    with pytest.raises(DtypeError, match="routes must be a sequence of names"):
         route_weights("code", ["code"])
     assert route_weights([], ["a", "b"]).shape == (0, 2)
 

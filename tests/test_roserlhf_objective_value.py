@@ -11,7 +11,7 @@ from cases_objective import close, counted, gradient, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosellm.roserlhf.errors import DtypeError, RangeError, ShapeError
+from rosellm.roserlhf.errors import ArgumentError, DtypeError, RangeError, ShapeError
 from rosellm.roserlhf.losses import merged_explained_variance, value_loss
 from rosellm.roserlhf.metrics import merge
 
@@ -69,6 +69,13 @@ def test_explained_variance_is_that_of_the_whole_step() -> None:
     first, second = _half([0.0, 4.0], [1.0, 3.0]), _half([4.0, 8.0], [5.0, 7.0])
     close(first.explained_variance, 0.0)  # Var[R] = 1 in each half
     close(merged_explained_variance(merge([first.partials, second.partials])), 1 - 1 / 5)
+
+
+def test_partials_of_something_else_have_no_explained_variance() -> None:
+    with pytest.raises(
+        ArgumentError, match=r"partials must be those of value_loss, with mean_return, .* got none named mean_return"
+    ):
+        merged_explained_variance({})
 
 
 def _half(now: list[float], wanted: list[float]) -> Any:

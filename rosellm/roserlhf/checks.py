@@ -29,6 +29,7 @@ from rosellm.roserlhf.errors import (
 _deferred: dict[tuple[str, type[RoseError], str], Any] = {}
 _value_checks = True
 _LARGEST = sys.float_info.max
+_STORED = ("torch.uint16", "torch.uint32", "torch.uint64")
 
 
 def fail(error: type[RoseError], argument: str, requirement: str, got: object, *, fix: str | None = None) -> RoseError:
@@ -102,6 +103,12 @@ def tensor(value: Any, argument: str) -> None:
         raise fail(DtypeError, argument, "be a dense tensor", f"{value.layout} of {value.dtype}")
 
 
+def holds_data(value: Any, argument: str) -> None:
+    """Require a tensor whose numbers can be read: one on the device meta has a shape and nothing else."""
+    if value.is_meta:
+        raise fail(DeviceError, argument, "hold data", "a tensor on the device meta")
+
+
 def floating(value: Any, argument: str) -> None:
     """Require a floating-point tensor; the 8-bit formats are storage, not numbers to compute with, and are refused."""
     tensor(value, argument)
@@ -110,10 +117,17 @@ def floating(value: Any, argument: str) -> None:
 
 
 def integer(value: Any, argument: str) -> None:
-    """Require an integer tensor (bool and floating point are refused)."""
+    """Require an integer tensor (not bool, floating point or the unsigned types that torch stores but does not compare)."""
     tensor(value, argument)
     if value.is_floating_point() or value.is_complex() or str(value.dtype) == "torch.bool":
         raise fail(DtypeError, argument, "be an integer tensor", value.dtype)
+    _computable(value, argument)
+
+
+def _computable(value: Any, argument: str) -> None:
+    """Refuse the dtypes that torch stores and hardly computes with: not even a comparison is there for all of them."""
+    if str(value.dtype) in _STORED or (value.is_floating_point() and value.dtype.itemsize < 2):
+        raise fail(DtypeError, argument, "have a dtype that torch computes with", value.dtype, fix="convert it by .long()")
 
 
 def at_least_rank(value: Any, rank: int, argument: str) -> None:
@@ -135,15 +149,16 @@ def same_device(value: Any, argument: str, like: Any, like_name: str) -> None:
         raise fail(DeviceError, argument, f"be on the device of {like_name} ({like.device})", value.device)
 
 
-def mask(value: Any, argument: str) -> Any:
-    """Require a boolean or exactly 0/1 mask and return it as a boolean tensor."""
+def mask(value: Any, argument: str, where: Any | None = None) -> Any:
+    """Require a boolean or exactly 0/1 mask and return it as a boolean tensor; with `where`, not read and false elsewhere."""
     tensor(value, argument)
     if str(value.dtype) == "torch.bool":
-        return value
+        return _chosen(value, where)
     if value.is_complex():
         raise fail(DtypeError, argument, "be boolean or exactly 0/1", value.dtype)
-    each(argument, "be boolean or exactly 0/1", lambda: (value, (value != 0) & (value != 1)), MaskError)
-    return value == 1
+    _computable(value, argument)
+    each(argument, "be boolean or exactly 0/1", lambda: (value, _chosen((value != 0) & (value != 1), where)), MaskError)
+    return _chosen(value == 1, where)
 
 
 def surely_finite(value: Any) -> bool:
@@ -163,7 +178,9 @@ def finite(value: Any, argument: str, where: Any | None = None) -> None:
 
 
 def positive(value: Any, argument: str, where: Any | None = None) -> None:
-    """Require finite numbers above zero, at the positions `where` (boolean) if given."""
+    """Require finite real numbers above zero, at the positions `where` (boolean) if given."""
+    if value.is_complex() or str(value.dtype) in ("torch.bool", *_STORED):
+        raise fail(DtypeError, argument, "be a tensor of real numbers", value.dtype)
     place = "" if where is None else " wherever its mask is true"
     each(argument, f"be positive and finite{place}", lambda: (value, _chosen(~(value.isfinite() & (value > 0)), where)), RangeError)
 
@@ -187,22 +204,25 @@ def _chosen(bad: Any, where: Any | None) -> Any:
 
 def number_in(value: Any, argument: str, low: float, high: float, *, open_low: bool = False, open_high: bool = False) -> None:
     """Require a real number in an interval, closed unless said otherwise; NaN, bool and strings are refused."""
-    left, right = "(" if open_low else "[", ")" if open_high or math.isinf(high) else "]"
-    requirement = f"be in {left}{low:g}, {high:g}{right}"
+
+    def requirement() -> str:  # only made for an error: a graph that is traced cannot print a bound that changes between calls
+        left, right = "(" if open_low else "[", ")" if open_high or math.isinf(high) else "]"
+        return f"be in {left}{low:g}, {high:g}{right}"
+
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise fail(DtypeError, argument, f"be a number and {requirement}", f"{value!r} ({type(value).__name__})")
+        raise fail(DtypeError, argument, f"be a number and {requirement()}", f"{value!r} ({type(value).__name__})")
     below = value <= low if open_low else value < low
     above = value >= high if open_high else value > high
     if value != value or below or above or _LARGEST < abs(value) != math.inf:
-        raise fail(RangeError, argument, requirement, f"{value!r:.80}")
+        raise fail(RangeError, argument, requirement(), f"{value!r:.80}")
 
 
 def count(value: Any, argument: str, *, at_least: int = 0) -> None:
     """Require a whole number; bool, floats and tensors are refused."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise fail(DtypeError, argument, f"be a whole number of at least {at_least}", f"{value!r:.80} ({type(value).__name__})")
-    if value < at_least:
-        raise fail(RangeError, argument, f"be at least {at_least}", value)
+    if not at_least <= value < 2**63:
+        raise fail(RangeError, argument, f"be at least {at_least}" if value < at_least else "be below 2**63", f"{value!r:.80}")
 
 
 def known_keywords(given: Iterable[str], known: Iterable[str]) -> None:
@@ -221,10 +241,10 @@ def flag(value: Any, argument: str) -> None:
         raise fail(DtypeError, argument, "be True or False", f"{value!r:.80} ({type(value).__name__})")
 
 
-def items(values: Any, argument: str) -> list[Any]:
+def items(values: Any, argument: str, of: str = "tensors") -> list[Any]:
     """Require several values, one tensor per micro-batch for example, and return them as a list."""
-    if (is_tensor(values) and values.ndim == 0) or isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-        raise fail(DtypeError, argument, "be a sequence of tensors", f"{values!r:.80} ({type(values).__name__})")
+    if getattr(values, "ndim", 1) == 0 or isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise fail(DtypeError, argument, f"be a sequence of {of}", f"{values!r:.80} ({type(values).__name__})")
     return list(values)
 
 

@@ -6,12 +6,14 @@ Multiplying by a mask is never used: 0 * inf is NaN. All sums are at least float
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
+from rosellm.roserlhf.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,15 @@ class Partial:
         """Return zero of zero, on the device of `like`: a statistic that this call has no data for, so that its mean is NaN."""
         zero = torch.zeros((), dtype=torch.promote_types(like.dtype, torch.float32), device=like.device)
         return cls(zero, zero)
+
+
+def named(partials: Mapping[str, Partial], names: Sequence[str], source: str) -> list[Partial]:
+    """Return the partials of these names, which the output of `source` has."""
+    given = partials if isinstance(partials, Mapping) else {}
+    for name in names:
+        if name not in given:
+            raise checks.fail(ArgumentError, "partials", f"be those of {source}, with {', '.join(names)}", f"none named {name}")
+    return [partials[name] for name in names]
 
 
 def at_least_float32(values: Tensor) -> Tensor:

@@ -19,13 +19,19 @@ def load(path: Path) -> list[Case]:
         ValueError: it is no list of cases; the message says which entry lacks what.
     """
     cases = []
-    entries = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} must hold JSON, got {type(error).__name__}: {error}") from error
     if not isinstance(entries, list):
         raise ValueError(f"{path} must hold a list of cases, got {type(entries).__name__}")
     for place, entry in enumerate(entries):
         if not isinstance(entry, dict) or not {"id", "method", "inputs", "expected"} <= entry.keys():
             raise ValueError(f"entry {place} of {path} must have id, method, inputs and expected")
         parameters = entry.get("params") or {}
+        for name, part in (("inputs", entry["inputs"]), ("params", parameters), ("expected", entry["expected"])):
+            if not isinstance(part, dict):
+                raise ValueError(f"{name} of entry {place} of {path} must be values by name, got {type(part).__name__}")
         cases.append(Case(str(entry["id"]), str(entry["method"]), entry["inputs"], parameters, entry["expected"]))
     return cases
 

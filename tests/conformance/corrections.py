@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rosellm.roserlhf.losses import icepop, kl_estimate, mismatch_correction, opsm, tis
 
-from .case import Case, adapts, gradient
+from .case import Case, adapts, gradient, logs
 
 OPEN = 1e9
 
@@ -24,7 +24,7 @@ def _tokens(log_ratio: Tensor) -> tuple[Tensor, Tensor]:
 @adapts("tis", "rho", "C")
 def truncated(case: Case) -> Mapping[str, Any]:
     rho = case.tensor("rho")
-    return {"weight": tis(*_tokens(rho.log()), torch.ones_like(rho), cap=case["C"]).weights}
+    return {"weight": tis(*_tokens(logs(rho)), torch.ones_like(rho), cap=case["C"]).weights}
 
 
 @adapts("tis", "log_rho mask", "C")
@@ -32,7 +32,7 @@ def truncated_sequences(case: Case) -> Mapping[str, Any]:
     log_rho, mask = case.tensor("log_rho"), case.tensor("mask").bool()
 
     def at(level: Any) -> Tensor:
-        return mismatch_correction(*_tokens(log_rho), mask, level=level, action="truncate", ratio_max=case["C"]).weights[:, 0]
+        return mismatch_correction(*_tokens(log_rho), mask, level=level, action="truncate", ratio_max=case["C"]).weights.amax(1)
 
     return {"product_truncated": at("product_sequence"), "geometric_truncated": at("geometric_sequence")}
 
@@ -40,7 +40,7 @@ def truncated_sequences(case: Case) -> Mapping[str, Any]:
 @adapts("icepop", "rho", "alpha beta")
 def interval(case: Case) -> Mapping[str, Any]:
     rho = case.tensor("rho")
-    found = icepop(*_tokens(rho.log()), torch.ones_like(rho), ratio_min=case["alpha"], ratio_max=case["beta"])
+    found = icepop(*_tokens(logs(rho)), torch.ones_like(rho), ratio_min=case["alpha"], ratio_max=case["beta"])
     return {"weight": found.weights, "keep": found.keep_mask}
 
 
@@ -55,8 +55,8 @@ def masked_sequences(case: Case) -> Mapping[str, Any]:
 
     kl = kl_estimate(torch.zeros_like(log_rho), log_rho, estimator="k3")  # rho - 1 - log rho
     return {
-        "product": at("product_sequence", OPEN).weights[:, 0],
-        "geometric": at("geometric_sequence", OPEN).weights[:, 0],
+        "product": at("product_sequence", OPEN).weights.amax(1),
+        "geometric": at("geometric_sequence", OPEN).weights.amax(1),
         "max_token": at("token", OPEN).weights.amax(1),
         "keep_product": at("product_sequence", case["upper"]).keep_mask.any(1),
         "keep_geometric": at("geometric_sequence", case["upper"]).keep_mask.any(1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import torch
@@ -16,7 +16,6 @@ from rosellm.roserlhf.advantages import (
     discounted_returns,
     dynamic_sampling_mask,
     group_centered_advantages,
-    group_standardized_advantages,
     grouped_advantages,
     leave_one_out_advantages,
     overlong_penalty,
@@ -24,7 +23,7 @@ from rosellm.roserlhf.advantages import (
 )
 from rosellm.roserlhf.losses import clipped_policy_loss
 
-from .case import Case, adapts, gradient, length_mask, tensor
+from .case import Case, UnmappedError, adapts, gradient, length_mask, ragged, tensor
 
 
 @adapts("rloo", "rewards")
@@ -87,16 +86,34 @@ def bandit(case: Case) -> Mapping[str, Any]:
     }
 
 
-def _inside_root(rewards: Tensor, eps: float) -> Tensor:
-    return batch_standardized_advantages(rewards, torch.ones_like(rewards), eps=eps, eps_placement="inside_root")
+def _inside_root(rewards: Tensor, ids: list[Any], eps: float) -> Tensor:
+    """Group by group, because only whole batches have this placement."""
+    found = torch.zeros_like(rewards)
+    for group in dict.fromkeys(ids):
+        members = [row for row, other in enumerate(ids) if other == group]
+        ones = torch.ones(len(members))
+        found[members] = batch_standardized_advantages(rewards[members], ones, eps=eps, eps_placement="inside_root")
+    return found
 
 
 @adapts("grpo", "rewards", optional="std eps ddof", optional_inputs="group scale shift")
 def grpo(case: Case) -> Mapping[str, Any]:
-    if any(isinstance(row, list) for row in case["rewards"]):
-        return {"advantages": [group_standardized_advantages(tensor(row)) for row in case["rewards"]]}
-    rewards = case.tensor("rewards")
-    ids = case.get("group", [0] * len(rewards))
+    if not any(isinstance(row, list) for row in case["rewards"]):
+        rewards = case.tensor("rewards")
+        return _grpo(case, rewards, list(case.get("group", [0] * len(rewards))))
+    if "group" in case.inputs:
+        raise UnmappedError("rewards in rows and a group")
+    lengths = [len(row) for row in case["rewards"]]
+    ids = [row for row, length in enumerate(lengths) for _ in range(length)]
+    found = _grpo(case, tensor([reward for row in case["rewards"] for reward in row]), ids)
+    return {name: _by_row(value, lengths) for name, value in found.items()}
+
+
+def _by_row(value: Callable[[], Tensor], lengths: list[int]) -> Callable[[], list[list[float]]]:
+    return lambda: ragged(value(), lengths)
+
+
+def _grpo(case: Case, rewards: Tensor, ids: list[Any]) -> Mapping[str, Callable[[], Tensor]]:
 
     def scaled(std: Literal["population", "sample"], eps: float, values: Tensor = rewards) -> Tensor:
         return grouped_advantages(values, ids, std=std, eps=eps)
@@ -107,7 +124,13 @@ def grpo(case: Case) -> Mapping[str, Any]:
     kind: Any = case.choice("std", {0: "population", 1: "sample"}.get(case.get("ddof", 0), "?"), ("population", "sample"))
     eps = float(case.get("eps", 0.0))
     moved = rewards * case.get("scale", 1.0) + case.get("shift", 0.0)
-    found: dict[str, Any] = {
+
+    def deviations() -> Tensor:
+        if len(set(ids)) > 1:
+            raise UnmappedError("population_over_sample of several groups")
+        return (scaled("population", 0.0) / scaled("sample", 0.0)).nan_to_num().max()
+
+    found: dict[str, Callable[[], Tensor]] = {
         "advantages": lambda: scaled(kind, eps),
         "scaled": lambda: scaled(kind, eps, moved),
         "mean_only": lambda: centred(rewards),
@@ -115,14 +138,14 @@ def grpo(case: Case) -> Mapping[str, Any]:
         "population_no_eps": lambda: scaled("population", 0.0),
         "population_eps_1e-6": lambda: scaled("population", 1e-6),
         "population_outside_1e-6": lambda: scaled("population", 1e-6),
-        "population_inside_sqrt_1e-8": lambda: _inside_root(rewards, 1e-8),
+        "population_inside_sqrt_1e-8": lambda: _inside_root(rewards, ids, 1e-8),
         "sample_no_eps": lambda: scaled("sample", 0.0),
         "sample_eps_1e-6_verl": lambda: scaled("sample", 1e-6),
         "sample_eps_1e-4_trl": lambda: scaled("sample", 1e-4),
-        "population_over_sample": lambda: (scaled("population", 0.0) / scaled("sample", 0.0)).nan_to_num().max(),
+        "population_over_sample": deviations,
     }
     if len(rewards) == 1:  # what verl makes of a group of one: the raw reward, which no function here returns
-        found |= {"recommended": lambda: scaled("population", 1e-8), "verl_mean0_std1_eps1e-6": rewards / (1 + 1e-6)}
+        found |= {"recommended": lambda: scaled("population", 1e-8), "verl_mean0_std1_eps1e-6": lambda: rewards / (1 + 1e-6)}
     return found
 
 
@@ -145,13 +168,14 @@ def dr_grpo(case: Case) -> Mapping[str, Any]:
 
 @adapts("dapo", "correct")
 def dynamic_sampling(case: Case) -> Mapping[str, Any]:
-    rewards = case.tensor("correct")
-    ids = torch.arange(len(rewards)).repeat_interleave(rewards.shape[1])
-    kept = dynamic_sampling_mask(rewards.flatten(), ids).view(rewards.shape)
+    lengths = [len(row) for row in case["correct"]]
+    rewards = tensor([reward for row in case["correct"] for reward in row])
+    kept = dynamic_sampling_mask(rewards, torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths)))
+    by_prompt = torch.stack([part[0] for part in kept.split(lengths)])
     return {
-        "keep": kept[:, 0],
-        "kept_prompts": kept[:, 0].sum(),
-        "generated": rewards.numel(),
+        "keep": by_prompt,
+        "kept_prompts": by_prompt.sum(),
+        "generated": len(rewards),
         "trained": kept.sum(),
     }
 
@@ -160,7 +184,8 @@ def dynamic_sampling(case: Case) -> Mapping[str, Any]:
 def overlong(case: Case) -> Mapping[str, Any]:
     lengths = torch.tensor(case["lengths"])
     how = {"max_length": case["max_length"], "cache_length": case["cache_length"]}
-    return {"penalty": overlong_penalty(lengths, **how)}
+    found = overlong_penalty(lengths, **how)  # float32
+    return {"penalty": (found.double() * case["cache_length"]).round() / case["cache_length"]}
 
 
 @adapts("dapo loss_aggregation", "surrogate mask")

@@ -137,7 +137,7 @@ def gigpo(case: Case) -> Mapping[str, Any]:
         "A_E": ragged(found.episode_advantages, lengths),
         "A_S": ragged(found.step_advantages, lengths),
         "A": ragged(found.advantages, lengths),
-        "group_sizes": dict(zip(states, found.step_group_sizes.tolist(), strict=True)),
+        "group_sizes": dict(zip(map(str, states), found.step_group_sizes.tolist(), strict=True)),
     }
 
 
@@ -179,6 +179,8 @@ def gigpo_equal_actions(case: Case) -> Mapping[str, Any]:
 @adapts("gigpo", "similarity order", "threshold")
 def gigpo_clusters(case: Case) -> Mapping[str, Any]:
     similarity = case.tensor("similarity")
+    if list(case["order"]) != list(range(len(similarity))):  # the orders are those in the names of what is expected
+        raise UnmappedError(f"order={case['order']}")
 
     def clusters(order: list[int]) -> list[list[int]]:
         labels = similarity_clusters(similarity[order][:, order], case["threshold"], reading="first_match").tolist()
@@ -198,7 +200,7 @@ def gigpo_clusters(case: Case) -> Mapping[str, Any]:
 
 @adapts("gigpo", "states rewards valid", "gamma penalty")
 def gigpo_penalty(case: Case) -> Mapping[str, Any]:
-    rewards, valid = case.tensor("rewards"), torch.tensor(case["valid"])
+    rewards, valid = case.tensor("rewards"), torch.tensor(case["valid"]).bool()
     steps = len(rewards)
     penalties = torch.where(valid, 0.0, float(case["penalty"])).double()
     found = gigpo_advantages(rewards, case["states"], [0] * steps, ["task"] * steps, gamma=case["gamma"], step_penalties=penalties)
@@ -254,7 +256,7 @@ def tree_pair_weight(case: Case) -> Mapping[str, Any]:
     """A group in which a share p wins: the centred advantages of the winners, times their share, is p (1 - p)."""
 
     def weight(p: float) -> float:
-        share = Fraction(p).limit_denominator(1000)
+        share = Fraction(p).limit_denominator(1_000_000)
         if abs(share - Fraction(p)) > 1e-12:
             raise UnmappedError(f"p_win={p} is no share of a small group")
         group = tensor([1.0] * share.numerator + [0.0] * (share.denominator - share.numerator))

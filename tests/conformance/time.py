@@ -75,7 +75,7 @@ def gae_limits(case: Case) -> Mapping[str, Any]:
     }
 
 
-@adapts("gae", "rewards values", "gamma lam", optional_inputs="terminated")
+@adapts("gae", "rewards values", "gamma lam", optional_inputs="terminated bootstrap")
 def gae_as_a_mixture(case: Case) -> Mapping[str, Any]:
     """The finite mixture of n-step advantages, which must be GAE."""
     rewards, values, lam = case.tensor("rewards"), case.tensor("values"), case["lam"]
@@ -163,7 +163,8 @@ def decoupled(case: Case) -> Mapping[str, Any]:
 @adapts("value_pretraining", "reward values mask", "gamma")
 def monte_carlo_targets(case: Case) -> Mapping[str, Any]:
     values, mask = case.leaf("values"), torch.tensor(case["mask"]).bool()
-    rewards = torch.where(_last(values), float(case["reward"]), 0.0).double()
+    rewards = torch.zeros_like(values.detach())
+    rewards[int(mask.nonzero()[-1])] = case["reward"]
     targets = discounted_returns(rewards, gamma=case["gamma"], terminated=_last(values), valid_mask=mask)
     loss = value_loss(values, targets, mask).loss
     return {"targets": targets, "half_mse": loss, "mse": 2 * loss, "grad_values": gradient(2 * loss, values)}

@@ -53,7 +53,7 @@ class RunningMeanBaseline:
     def baseline(self, task_id: str | int | np.integer[Any]) -> float:
         """Return what the next reward of the task will be measured against."""
         last = self._rewards.get(_task_key(task_id))
-        return math.fsum(last) / len(last) if last else self.initial
+        return _mean(last) if last else self.initial
 
     def advantages(self, rewards: Tensor, task_ids: Ids, *, scored_mask: Tensor | None = None) -> Tensor:
         """Measure the rewards in their order and remember them.
@@ -74,6 +74,7 @@ class RunningMeanBaseline:
         checks.floating(rewards, "rewards")
         if rewards.ndim != 1:
             raise checks.fail(ShapeError, "rewards", "have 1 dimension, one reward per row", f"shape {tuple(rewards.shape)}")
+        checks.holds_data(rewards, "rewards")
         tasks = _task_keys(task_ids, len(rewards))
         mask = read_scored(scored_mask, rewards)
         scored = [True] * len(rewards) if mask is None else mask.tolist()
@@ -86,7 +87,7 @@ class RunningMeanBaseline:
 
     def _next(self, task: str | int, reward: float) -> float:
         last = self._rewards.setdefault(task, deque(maxlen=self.window))
-        before = math.fsum(last) / len(last) if last else self.initial
+        before = _mean(last) if last else self.initial
         last.append(reward)
         return reward - before
 
@@ -102,18 +103,25 @@ class RunningMeanBaseline:
         """
         try:
             remembered = self._remembered(state)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise checks.fail(CheckpointError, "state", "be what state_dict returned", f"{state!r:.80}") from error
         self._rewards = remembered
 
     def _remembered(self, state: Mapping[str, Any]) -> dict[str | int, deque[float]]:
         found: dict[str | int, deque[float]] = {}
         for task, rewards in state["rewards"]:
-            numbers = [float(reward) for reward in rewards]
-            if not all(map(math.isfinite, numbers)) or _task_key(task) in found:
+            numbers = [float(reward) for reward in rewards if type(reward) in (int, float)]
+            if len(numbers) < len(rewards) or not all(map(math.isfinite, numbers)) or _task_key(task) in found:
                 raise ValueError(task)
             found[_task_key(task)] = deque(numbers, maxlen=self.window)
         return found
+
+
+def _mean(rewards: deque[float]) -> float:
+    try:
+        return math.fsum(rewards) / len(rewards)
+    except OverflowError:
+        return math.fsum(reward / len(rewards) for reward in rewards)
 
 
 def _task_keys(task_ids: Ids, count: int) -> list[str | int]:

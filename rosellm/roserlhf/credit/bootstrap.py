@@ -24,6 +24,9 @@ def read_bootstrap(bootstrap_value: Tensor | float | None, timeline: Timeline, a
         after = _from_tensor(bootstrap_value, timeline, argument).to(first.dtype)
     else:
         checks.number_in(bootstrap_value, argument, float("-inf"), float("inf"))
+        if torch.finfo(first.dtype).max < abs(bootstrap_value) < float("inf"):
+            requirement = f"be a number that {first.dtype} holds"
+            raise checks.fail(RangeError, argument, requirement, f"{bootstrap_value!r:.80}", fix="give rewards in float64")
         after = torch.full_like(first, bootstrap_value)
     if timeline.episode_ids is None and checks.surely_finite(after):
         return after

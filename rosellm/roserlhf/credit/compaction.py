@@ -84,22 +84,26 @@ def cross_segment_advantages(
     checks.one_of(lambda_length, "lambda_length", ("segment", "rollout"))
     if (gae_lambda is None) == (alpha is None):
         raise checks.fail(RangeError, "gae_lambda", "be given, or else alpha, and not both", f"{gae_lambda!r} and {alpha!r}")
+    checks.floating(rewards, "rewards")
     acts = _policy_tokens(values, rollout_ids, action_mask, valid_mask)
+    checks.same_device(rewards, "rewards", values, "values")
     lengths, later, rollout_lengths, final = _segments(acts.sum(-1), rollout_ids)
     dtype = working_dtype(rewards, values, bootstrap_value)
     if alpha is None:
         assert gae_lambda is not None
         checks.number_in(gae_lambda, "gae_lambda", 0.0, 1.0)
-        weight = torch.full_like(lengths, gae_lambda, dtype=dtype)
+        weight = torch.full_like(lengths, gae_lambda, dtype=torch.float64)
     else:
-        weight = length_adaptive_lambda(lengths if lambda_length == "segment" else rollout_lengths, alpha=alpha, dtype=dtype)
+        weight = length_adaptive_lambda(
+            lengths if lambda_length == "segment" else rollout_lengths, alpha=alpha, dtype=torch.float64
+        )
     placed = rewards if rewards.ndim == 2 else _at_last_token(rewards, acts)
     ends = _ends(terminated, final, acts)
     advantages, targets = generalized_advantage_estimation(
         placed,
         values,
         gamma=gamma,
-        gae_lambda=weight,
+        gae_lambda=weight.to(dtype),
         critic_lambda=critic_lambda,
         terminated=ends,
         valid_mask=valid_mask,
@@ -107,7 +111,7 @@ def cross_segment_advantages(
         observation_rewards=observation_rewards,
         bootstrap_value=bootstrap_value,
     )
-    factor = (gamma * weight) ** later
+    factor = (gamma * weight) ** later  # in float64: the power repeats the rounding of its base `later` times
     return advantages * factor.to(advantages.dtype).unsqueeze(-1), targets
 
 
@@ -181,7 +185,7 @@ def _policy_tokens(values: Tensor, rollout_ids: Tensor, action_mask: Tensor, val
     checks.tensor(valid_mask, "valid_mask")
     checks.same_shape(valid_mask, "valid_mask", values, "values")
     valid: Tensor = checks.mask(valid_mask, "valid_mask")
-    return valid & torch.as_tensor(checks.mask(select(action_mask, valid), "action_mask"))
+    return torch.as_tensor(checks.mask(action_mask, "action_mask", valid))
 
 
 def _segments(lengths: Tensor, rollout_ids: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -198,7 +202,6 @@ def _segments(lengths: Tensor, rollout_ids: Tensor) -> tuple[Tensor, Tensor, Ten
 
 
 def _at_last_token(outcomes: Tensor, acts: Tensor) -> Tensor:
-    checks.floating(outcomes, "rewards")
     if outcomes.shape != acts.shape[:1]:
         raise checks.fail(ShapeError, "rewards", f"be {list(acts.shape)} or {list(acts.shape[:1])}", tuple(outcomes.shape))
     nowhere = ~acts.any(-1)
@@ -219,4 +222,4 @@ def _ends(terminated: Tensor | None, final: Tensor, acts: Tensor) -> Tensor:
         return handed_over
     checks.tensor(terminated, "terminated")
     checks.same_shape(terminated, "terminated", acts, "rewards")
-    return handed_over | torch.as_tensor(checks.mask(select(terminated, final.unsqueeze(-1).expand(acts.shape)), "terminated"))
+    return handed_over | torch.as_tensor(checks.mask(terminated, "terminated", final.unsqueeze(-1)))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import CheckpointError, RoseError
+from rosellm.roserlhf.errors import CheckpointError, ConfigError, RangeError, RoseError
 from rosellm.roserlhf.masked import Partial, at_least_float32, partial
 
 
@@ -63,13 +63,23 @@ class LagrangeMultiplier:
         Raises:
             DtypeError, ShapeError, DeviceError, MaskError: the arguments are of the wrong kind or do not fit each other.
             NonFiniteError: NaN or infinity in a scored cost.
+            RangeError: a `Partial` counts less than nothing, or the step leads to infinity; the multiplier stays as it was.
+            ConfigError: `scored_mask` would be ignored, because `costs` are a `Partial`.
         """
+        if isinstance(costs, Partial) and scored_mask is not None:
+            fix = "count scored costs only, or give the costs themselves"
+            raise checks.fail(ConfigError, "scored_mask", "be left out when costs are a Partial", "a mask", fix=fix)
         total = costs if isinstance(costs, Partial) else self._partial(costs, scored_mask)
+        checks.holds_data(total.count, "costs")
         count = float(total.count)
+        if not 0 <= count < math.inf:
+            raise checks.fail(RangeError, "costs", "have a count of at least 0", count)
         if count > 0:
-            mean = float(total.sum) / count
             checks.finite(total.sum, "costs")
-            self.value = max(0.0, self.value + self.learning_rate * (mean - self.budget))
+            value = max(0.0, self.value + self.learning_rate * (float(total.sum) / count - self.budget))
+            if not math.isfinite(value):
+                raise checks.fail(RangeError, "costs", "leave the multiplier finite", value, fix="take a smaller learning_rate")
+            self.value = value
         return self.value
 
     @staticmethod

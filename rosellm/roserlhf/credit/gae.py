@@ -143,6 +143,7 @@ def skip_observation_generalized_advantage_estimation(
     gae_lambda: float | Tensor = 1.0,
     terminated: Tensor | None = None,
     valid_mask: Tensor | None = None,
+    episode_ids: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     r"""Estimate one advantage per semantic action, stepping over the observations between actions.
 
@@ -157,9 +158,9 @@ def skip_observation_generalized_advantage_estimation(
     One entry is one action, whatever its number of tokens: this is the step *between* actions. Inside an action the token
     recursion of the paper remains (:func:`generalized_advantage_estimation` with an `action_mask`).
 
-    At the last valid entry `next_action_values` is the bootstrap of a cut episode (0 if it is 0 there); `terminated` removes it,
-    and then nothing there is read. Where `valid_mask` is false there is no action: the next advantage is carried across without a
-    discount and both results are 0.
+    At the last valid entry of an episode `next_action_values` is the bootstrap if it was cut (0 if it is 0 there); `terminated`
+    removes it, and then nothing there is read. Where `valid_mask` is false there is no action: the next advantage is carried across
+    without a discount and both results are 0.
 
     Source: Hou et al. 2026, "Single-Rollout Asynchronous Optimization for Agentic Reinforcement Learning", Eq. 4-5,
     https://arxiv.org/abs/2607.07508
@@ -173,6 +174,8 @@ def skip_observation_generalized_advantage_estimation(
         gae_lambda: number in [0, 1], or tensor `[..., A]`, `[...]` or `[..., 1]`.
         terminated: `[..., A]`, boolean or exactly 0/1; true where the process truly ended. None: nowhere.
         valid_mask: `[..., A]`, boolean or exactly 0/1. None: every entry is an action.
+        episode_ids: `[..., A]`, integer, for rows that hold several episodes, each one stretch of equal ids. The bootstrap of each
+            stands in `next_action_values` at its last action.
 
     Returns:
         Advantages and value targets (for the end of each action), both `[..., A]`, detached; the widest input dtype, float32 at
@@ -189,7 +192,7 @@ def skip_observation_generalized_advantage_estimation(
     """
     checks.number_in(gamma, "gamma", 0.0, 1.0)
     dtype = working_dtype(rewards, action_end_values, next_action_values, gae_lambda)
-    timeline = read_timeline(rewards, dtype=dtype, terminated=terminated, valid_mask=valid_mask)
+    timeline = read_timeline(rewards, dtype=dtype, terminated=terminated, valid_mask=valid_mask, episode_ids=episode_ids)
     ends = timeline.read(read_values(action_end_values, "action_end_values", rewards, timeline.valid))
     nexts = read_values(next_action_values, "next_action_values", rewards, timeline.continues).to(dtype)
     weight = read_lambda(gae_lambda, "gae_lambda", timeline)

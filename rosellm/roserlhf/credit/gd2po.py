@@ -20,7 +20,7 @@ from rosellm.roserlhf.credit.gdpo import (
     read_whiten_eps,
     whitened,
 )
-from rosellm.roserlhf.credit.identifiers import number_of_groups
+from rosellm.roserlhf.credit.identifiers import blocks, number_of_groups
 from rosellm.roserlhf.credit.members import Ids, row_ids
 from rosellm.roserlhf.credit.nesting import Singleton
 from rosellm.roserlhf.credit.statistics import StdKind, check_std, group_count
@@ -97,6 +97,7 @@ def gd2po_advantages(
         >>> found.keep_mask, found.advantages  # q = 2/4
         (tensor([ True,  True, False, False]), tensor([-1.,  1.,  0.,  0.]))
     """
+    checks.one_of(whiten, "whiten", ("rollout", "token", "none"))
     advantages, scored, ids = normalised_rewards(rewards, group_ids, std=std, eps=eps, scored_mask=scored_mask, singleton=singleton)
     found = filter_reward_conflicts(
         advantages,
@@ -195,26 +196,25 @@ def filter_reward_conflicts(
         tensor([True, True])
     """
     _check_options(conflict_filter, snr_threshold, query_weighting, rule, snr_eps, sign_tolerance)
+    checks.one_of(whiten, "whiten", ("rollout", "token", "none"))
     advantages, scored = _read_advantages(per_reward_advantages, scored_mask)
     ids = row_ids(group_ids, "group_ids", advantages)
     counts = read_lengths(lengths, whiten, advantages, needless=whiten != "token" and rule == "paper")
     check_std(std)
     last_eps = read_whiten_eps(whiten_eps, whiten, 1e-8)
-    parts = advantages * read_weights(weights, advantages)
-    judged = parts * counts.unsqueeze(-1) if rule == "code" else parts
-    delta = _signal_to_noise(judged, snr_eps)
-    lowest, highest = judged.aminmax(dim=-1)
-    mixed = (highest > sign_tolerance) & (lowest < -sign_tolerance)
+    judged_by = counts if rule == "code" else None
+    sums, delta, mixed = _judge(advantages, read_weights(weights, advantages), judged_by, snr_eps, sign_tolerance)
     noisy = delta < snr_threshold
     rejected = mixed if conflict_filter == "hard" else noisy if rule == "paper" else mixed & noisy
     kept = ~rejected if scored is None else scored & ~rejected
     groups = number_of_groups(ids)
     members = group_count(ids, groups, scored).clamp(min=1)
-    share = (group_count(ids, groups, kept).to(parts.dtype) / members).index_select(0, ids)
-    sums = added_up(parts) * share if query_weighting else added_up(parts)
+    share = group_count(ids, groups, kept).to(sums.dtype) / members
+    if query_weighting:
+        sums.mul_(share.index_select(0, ids))
     combined = whitened(sums, kept, whiten, counts, std, last_eps)
     dtype = at_least_float32(per_reward_advantages).dtype
-    return Gd2poAdvantages(combined.to(dtype), kept, delta.to(dtype), share.to(dtype), advantages.to(dtype))
+    return Gd2poAdvantages(combined.to(dtype), kept, delta.to(dtype), share.to(dtype).index_select(0, ids), advantages.to(dtype))
 
 
 def _check_options(
@@ -239,10 +239,25 @@ def _read_advantages(per_reward_advantages: Tensor, scored_mask: Tensor | None) 
     checks.finite(per_reward_advantages, name, where=each_reward)
     # the exact tie 8/10 = 0.8 and an ε of 1e-8 beside 10 exist only in double precision
     double = torch.float32 if per_reward_advantages.device.type == "mps" else torch.float64
-    advantages = per_reward_advantages.to(double)
+    advantages = per_reward_advantages.to(double, copy=True)  # it is returned
     return (advantages, None) if each_reward is None else (select(advantages, each_reward), each_reward.any(-1))
 
 
-def _signal_to_noise(parts: Tensor, eps: float) -> Tensor:
-    size = parts.abs().sum(-1) + eps
-    return torch.where(size > 0, parts.sum(-1).abs() / size, 0.0)
+def _judge(
+    advantages: Tensor, weights: Tensor, counts: Tensor | None, snr_eps: float, sign_tolerance: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the sum of the parts of each rollout, its signal-to-noise and whether its signs are mixed."""
+
+    def of_block(parts: Tensor, counts: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        judged = parts if counts is None else parts * counts.unsqueeze(-1)
+        mixed = (judged.amax(-1) > sign_tolerance) & (judged.amin(-1) < -sign_tolerance)
+        size = judged.abs().sum(-1) + snr_eps
+        return added_up(parts), torch.where(size > 0, judged.sum(-1).abs() / size, 0.0), mixed
+
+    rows, size = len(advantages), blocks(advantages)
+    sums, delta = advantages.new_empty(rows), advantages.new_empty(rows)
+    mixed = torch.empty(rows, dtype=torch.bool, device=advantages.device)
+    for start in range(0, rows, size):
+        block = slice(start, start + size)
+        sums[block], delta[block], mixed[block] = of_block(advantages[block] * weights, None if counts is None else counts[block])
+    return sums, delta, mixed

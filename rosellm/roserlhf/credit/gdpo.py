@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.credit.identifiers import number_of_groups
+from rosellm.roserlhf.credit.identifiers import blocks, number_of_groups
 from rosellm.roserlhf.credit.members import Ids, read_scored, row_ids
 from rosellm.roserlhf.credit.nesting import Singleton, refuse_singletons
-from rosellm.roserlhf.credit.statistics import StdKind, check_std, group_statistics
+from rosellm.roserlhf.credit.statistics import StdKind, accumulator, check_std, group_statistics
 from rosellm.roserlhf.errors import ConfigError, ShapeError
 from rosellm.roserlhf.masked import at_least_float32, select
 
@@ -88,7 +88,9 @@ def gdpo_advantages(
     advantages, kept, _ = normalised_rewards(rewards, group_ids, std=std, eps=eps, scored_mask=scored_mask, singleton=singleton)
     counts = read_lengths(lengths, whiten, advantages, needless=whiten != "token")
     last_eps = read_whiten_eps(whiten_eps, whiten, eps)
-    sums = added_up(advantages * read_weights(weights, advantages))
+    weighed_by = read_weights(weights, advantages)
+    sums = torch.cat([added_up(block * weighed_by) for block in advantages.split(blocks(advantages))])
+    del advantages  # K times as large as what follows
     return whitened(sums, kept, whiten, counts, std, last_eps).to(at_least_float32(rewards).dtype)
 
 
@@ -107,15 +109,15 @@ def normalised_rewards(
     scored = read_scored_rewards(scored_mask, rewards)
     checks.finite(rewards, "rewards", where=scored)
     ids = row_ids(group_ids, "group_ids", rewards)
-    # one group per (reward, task), reward after reward: what was scored may differ from reward to reward
-    count, groups = rewards.shape[1], number_of_groups(ids)
-    cells = (groups * torch.arange(count, device=ids.device).unsqueeze(-1) + ids).flatten()
-    where = None if scored is None else scored.T.flatten()
-    statistics = group_statistics(rewards.T.flatten(), cells, where=where, groups=groups * count)
-    advantages = statistics.standardized(std, eps).view(count, -1).T
-    if singleton == "error":
-        refuse_singletons(statistics.count, "rewards", "scored member of its group per reward")
-    return advantages, None if scored is None else scored.any(-1), ids
+    groups = number_of_groups(ids)
+    # reward after reward: what was scored may differ, and intermediate results are as large as one reward, not as all
+    advantages = torch.empty(rewards.T.shape, dtype=accumulator(rewards), device=rewards.device)
+    for place, values in enumerate(rewards.unbind(-1)):
+        statistics = group_statistics(values, ids, None if scored is None else scored[:, place], groups)
+        statistics.standardized(std, eps, out=advantages[place])
+        if singleton == "error":
+            refuse_singletons(statistics.count, "rewards", "scored member of its group per reward")
+    return advantages.T, None if scored is None else scored.any(-1), ids
 
 
 def read_scored_rewards(scored_mask: Tensor | None, rewards: Tensor) -> Tensor | None:
@@ -152,15 +154,15 @@ def added_up(parts: Tensor) -> Tensor:
     return select(sums, sums.abs() > rounding * parts.abs().sum(-1))
 
 
-def read_lengths(lengths: Tensor | None, whiten: Whitening, advantages: Tensor, *, needless: bool) -> Tensor:
-    """Return how often each rollout counts: once, or once per token where lengths are given."""
+def read_lengths(lengths: Tensor | None, whiten: Whitening, advantages: Tensor, *, needless: bool) -> Tensor | None:
+    """Return how often each rollout counts: once per token where lengths are given; None: once."""
     checks.one_of(whiten, "whiten", ("rollout", "token", "none"))
     if lengths is None:
         if whiten == "token":
             raise checks.fail(
                 ConfigError, "lengths", "be given with whiten='token'", None, fix="count the trained tokens per rollout"
             )
-        return torch.ones_like(advantages[:, 0])
+        return None
     if needless:
         raise checks.fail(ConfigError, "lengths", "be left out unless whiten='token'", "lengths", fix="they would be ignored")
     checks.index(lengths, "lengths", None)
@@ -178,20 +180,25 @@ def read_whiten_eps(whiten_eps: float | None, whiten: Whitening, eps: float) -> 
     return whiten_eps
 
 
-def whitened(sums: Tensor, kept: Tensor | None, whiten: Whitening, counts: Tensor, std: StdKind, eps: float) -> Tensor:
-    """Standardise the kept sums over the batch; what is not kept, or has no token to carry it, is 0."""
+def whitened(sums: Tensor, kept: Tensor | None, whiten: Whitening, counts: Tensor | None, std: StdKind, eps: float) -> Tensor:
+    """Standardise the kept sums over the batch, perhaps in place; what is not kept, or has no token to carry it, is 0."""
     if whiten == "none":
-        return sums if kept is None else select(sums, kept)
-    counts = counts if whiten == "token" else torch.ones_like(sums)
-    counted = counts > 0 if kept is None else kept & (counts > 0)
-    counts, low = select(counts, counted), torch.where(counted, sums, float("inf")).amin()
-    distance = select(sums - low, counted)
-    spread = distance.amax()
-    total = counts.sum()
+        return sums if kept is None else sums.masked_fill_(~kept, 0.0)
+    votes = counts if whiten == "token" else None if kept is None else torch.ones_like(sums)  # None: everyone has one
+    if votes is not None and kept is not None:
+        votes = select(votes, kept)
+    counted = None if votes is None else votes > 0
+    low, high = sums.aminmax() if counted is None else _range(sums, counted)
     # the spread as unit: squares of numbers in [0, 1] neither overflow nor vanish
-    unit = torch.where(spread > 0, spread, 1.0)
-    position = distance / unit
-    centred = position - (counts * position).sum() / total
-    variance = (counts * centred.square()).sum() / (total - 1 if std == "sample" else total)
+    unit = torch.where(high > low, high - low, 1.0)
+    centred = (sums - low if counted is None else select(sums - low, counted)).div_(unit)
+    total = len(sums) if votes is None else votes.sum()
+    centred.sub_((centred if votes is None else votes * centred).sum() / total)
+    variance = torch.dot(centred, centred if votes is None else votes * centred) / (total - 1 if std == "sample" else total)
     divisor = (variance + eps / unit**2).sqrt() if whiten == "token" else variance.sqrt() + eps / unit
-    return torch.where(counted & (spread > 0), centred / divisor, 0.0)
+    centred.div_(divisor).masked_fill_(high <= low, 0.0)
+    return centred if counted is None else select(centred, counted)
+
+
+def _range(sums: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.where(counted, sums, float("inf")).amin(), torch.where(counted, sums, -float("inf")).amax()

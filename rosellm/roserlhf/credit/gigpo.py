@@ -140,8 +140,9 @@ def gigpo_advantages(
 
     dtype = at_least_float32(step_rewards).dtype
     sizes = found.of_rows(found.count.clamp(min=1))  # an unscored step is alone
-    both = torch.add(episode, step, alpha=omega)
-    return GigpoAdvantages(both.to(dtype), episode.to(dtype), step.to(dtype), returns.to(dtype), states, sizes)
+    episode_part, step_part = episode.to(dtype, copy=True), step.to(dtype)
+    both = episode.add_(step, alpha=omega)
+    return GigpoAdvantages(both.to(dtype), episode_part, step_part, returns.to(dtype), states, sizes)
 
 
 def _check_options(
@@ -210,7 +211,7 @@ def _read_penalties(step_penalties: Tensor, rows: _Rows) -> Tensor:
 
 def _within(groups: Tensor, keys: Tensor, scored: Tensor | None) -> Tensor:
     """Return dense ids of the pairs (group, key); unscored rows stand alone, so that no size counts them."""
-    pairs = groups * number_of_groups(keys) + keys
+    pairs = torch.add(keys, groups, alpha=number_of_groups(keys))
     if scored is not None:
         pairs = torch.where(scored, pairs, -1 - torch.arange(keys.numel(), device=keys.device))
     return integer_ids(pairs, "state_keys")
@@ -228,16 +229,21 @@ def _returns(rows: _Rows, gamma: float) -> Tensor:
     if bool((owner[1:] < owner[:-1]).any()):  # dense ids that never fall: each trajectory is one stretch of rows already
         order = torch.argsort(owner, stable=True)
         owner, rewards = owner.index_select(0, order), rewards.index_select(0, order)
-    steps_left = (lengths.cumsum(0) - 1).index_select(0, owner).sub_(torch.arange(len(owner), device=owner.device))
-    alive = group_count(steps_left, int(lengths.max()))
-    # the longest trajectories come first on each level: those that go on are then the first of the level before
-    rank = torch.argsort(torch.argsort(lengths, descending=True))
-    place = (alive.cumsum(0) - alive).index_select(0, steps_left).add_(rank.index_select(0, owner))
+    place, alive = _by_steps_left(owner, lengths)
     levels = torch.empty_like(rewards).index_copy_(0, place, rewards)
     for after, level in itertools.pairwise(levels.split(alive.tolist())):
         level.add_(gamma * after[: len(level)])
     returns = levels.index_select(0, place)
     return returns if order is None else torch.empty_like(returns).index_copy_(0, order, returns)
+
+
+def _by_steps_left(owner: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the place of each row among rows sorted by the steps left after it, and how many rows there are per number left."""
+    steps_left = (lengths.cumsum(0) - 1).index_select(0, owner).sub_(torch.arange(len(owner), device=owner.device))
+    alive = group_count(steps_left, int(lengths.max()))
+    # the longest trajectories come first on each level: those that go on are then the first of the level before
+    rank = torch.argsort(torch.argsort(lengths, descending=True))
+    return (alive.cumsum(0) - alive).index_select(0, steps_left).add_(rank.index_select(0, owner)), alive
 
 
 def _episode_part(

@@ -17,6 +17,8 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import DtypeError, NonFiniteError, ShapeError
 
 _PLAIN = frozenset({str, int, bytes, bool})
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+"""What torch stores and does not compute with; distinct ids stay distinct as int64."""
 _TABLE_PER_ID = 4
 """A table over the range of the ids is used while it has at most so many places per id."""
 _BLOCK = 1 << 15
@@ -51,6 +53,9 @@ def integer_ids(ids: Tensor | np.ndarray[Any, Any] | Sequence[Hashable], argumen
         tensor([0, 1, 0, 2])
     """
     if isinstance(ids, Tensor):
+        checks.tensor(ids, argument)
+        checks.holds_data(ids, argument)
+        ids = ids.to(torch.int64) if ids.dtype in _UNSIGNED else ids
         checks.integer(ids, argument)
         _check_shape(ids.shape, argument, count)
         return _from_integers(ids.to(torch.int64))
@@ -91,7 +96,7 @@ def _from_array(ids: np.ndarray[Any, Any], argument: str, count: int | None) -> 
 
 
 def _from_integers(ids: Tensor) -> Tensor:
-    if not ids.numel():
+    if not ids.numel() or _numbered(ids):
         return ids
     low, high = (int(bound) for bound in torch.aminmax(ids))
     size = high - low + 1
@@ -102,12 +107,23 @@ def _from_integers(ids: Tensor) -> Tensor:
         size = distinct.numel()
     count = ids.numel()
     first = torch.full((size,), count, device=ids.device)  # a place of the table that no id has keeps `count`
-    for part, rows in zip(ids.split(blocks(ids)), torch.arange(count, device=ids.device).split(blocks(ids)), strict=True):
-        first.scatter_reduce_(0, part, rows, "amin")
+    for start, part in zip(range(0, count, blocks(ids)), ids.split(blocks(ids)), strict=True):
+        first.scatter_reduce_(0, part, torch.arange(start, start + len(part), device=ids.device), "amin")
     starts = torch.zeros(count + 1, dtype=torch.bool, device=ids.device).index_fill_(0, first, True)[:-1]
     by_appearance = ids.index_select(0, starts.nonzero().squeeze(-1))
     number = first.index_copy_(0, by_appearance, torch.arange(len(by_appearance), device=ids.device))
     return number.index_select(0, ids)
+
+
+def _numbered(ids: Tensor) -> bool:
+    """Tell that ids are 0, 0, 1, 1, 1, 2 ... already, as where rollouts come group by group; the first other block decides."""
+    if int(ids[0]):
+        return False
+    for start in range(0, len(ids) - 1, blocks(ids)):
+        low, high = torch.aminmax(ids[start : start + blocks(ids) + 1].diff())
+        if low < 0 or high > 1:
+            return False
+    return True
 
 
 def _from_values(ids: Sequence[Hashable], argument: str) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.credit.lookup import look_up
 from rosellm.roserlhf.credit.timeline import Timeline
-from rosellm.roserlhf.errors import RangeError, ShapeError
+from rosellm.roserlhf.errors import DtypeError, RangeError, ShapeError
 from rosellm.roserlhf.masked import select
 
 
@@ -25,6 +25,9 @@ def length_adaptive_lambda(lengths: Tensor, *, alpha: float, clamp: bool = True,
     what happens there: it is clipped, so short responses get the one-step error; `clamp=False` returns the formula, for teaching,
     and the estimators refuse it. A length of 0 gives 0 (clipped): there is no step to weigh.
 
+    float32 rounds :math:`\lambda` by up to 3e-8, and the weight of an error l steps later repeats that l times: 0.3 % at 100 000
+    steps. With `dtype=torch.float64` the estimators compute such rows in float64.
+
     Source: Yue et al. 2025, "VAPO", https://arxiv.org/abs/2504.05118 (:math:`\alpha = 0.05`); Hou et al. 2026, "Single-Rollout
     Asynchronous Optimization", https://arxiv.org/abs/2607.07508 (:math:`\alpha = 1.5`, l = policy tokens).
 
@@ -38,7 +41,7 @@ def length_adaptive_lambda(lengths: Tensor, *, alpha: float, clamp: bool = True,
         Shape of `lengths`, detached.
 
     Raises:
-        DtypeError: `lengths` is not an integer tensor.
+        DtypeError: `lengths` is not an integer tensor, or `dtype` no floating-point one.
         RangeError: a negative length; `alpha` is not positive.
 
     Example:
@@ -48,6 +51,8 @@ def length_adaptive_lambda(lengths: Tensor, *, alpha: float, clamp: bool = True,
     checks.number_in(alpha, "alpha", 0.0, float("inf"), open_low=True, open_high=True)
     checks.flag(clamp, "clamp")
     checks.index(lengths, "lengths", None)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point or dtype.itemsize < 2:
+        raise checks.fail(DtypeError, "dtype", "be a floating-point torch.dtype", f"{dtype!r:.80}")
     # float64 inside: 1 - 1/(alpha l) at alpha l = 1 is 0 and not a rounding error
     exact = 1 - 1 / (alpha * lengths.double())
     return (exact.clamp(0, 1) if clamp else exact).to(dtype)

@@ -10,7 +10,6 @@ from rosellm.roserlhf.credit.bootstrap import read_bootstrap
 from rosellm.roserlhf.credit.rewards import ObservationRewards
 from rosellm.roserlhf.credit.selection import keep
 from rosellm.roserlhf.credit.timeline import Timeline, read_timeline, read_values, working_dtype
-from rosellm.roserlhf.errors import DtypeError, RangeError
 
 
 @torch.no_grad()
@@ -59,10 +58,7 @@ def n_step_advantages(
         tensor([  2., -12., -28.])
     """
     checks.number_in(gamma, "gamma", 0.0, 1.0)
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise checks.fail(DtypeError, "n", "be a whole number of at least 1", f"{n!r:.80} ({type(n).__name__})")
-    if n < 1:
-        raise checks.fail(RangeError, "n", "be at least 1", n)
+    checks.count(n, "n", at_least=1)
     timeline = read_timeline(
         rewards,
         dtype=working_dtype(rewards, values, bootstrap_value),
@@ -87,10 +83,15 @@ def _look_ahead(timeline: Timeline, values: Tensor, n: int, gamma: float, after:
     reached_weight = torch.ones_like(values)
     while n:
         if n % 2:
-            targets = targets + reached_weight * added.gather(-1, reached)
+            targets = targets + _weighed(reached_weight, added.gather(-1, reached))
             reached_weight = reached_weight * weight.gather(-1, reached)
             reached = leads_to.gather(-1, reached)
-        added = added + weight * added.gather(-1, leads_to)
+        added = added + _weighed(weight, added.gather(-1, leads_to))
         weight, leads_to = weight * weight.gather(-1, leads_to), leads_to.gather(-1, leads_to)
         n //= 2
-    return targets + reached_weight * values.gather(-1, reached)
+    return targets + _weighed(reached_weight, values.gather(-1, reached))
+
+
+def _weighed(weight: Tensor, seen: Tensor) -> Tensor:
+    """Return the product, 0 where the weight is: behind the end of an episode may stand what has overflowed, and 0 * inf is NaN."""
+    return torch.where(weight != 0, weight * seen, 0.0)

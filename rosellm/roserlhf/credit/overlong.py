@@ -50,7 +50,7 @@ def overlong_penalty(lengths: Tensor, *, max_length: int, cache_length: int, flo
     if cache_length > max_length:
         raise checks.fail(RangeError, "cache_length", f"be at most max_length={max_length}", cache_length)
     over = (lengths.long() - (max_length - cache_length)).clamp(min=0, max=cache_length if floor == "paper" else None)
-    return 0.0 - over / cache_length
+    return 0.0 - (over.double() / cache_length).float()
 
 
 class OverlongFilter(NamedTuple):

@@ -8,8 +8,8 @@ from the end, w steps at a time. All operations run over contiguous rows. Up to 
 the plain loop. Nothing is divided by a product of decays, which would underflow.
 
 A decay of 0 cuts, even what is not finite. Only there does the product need a selection (0 * NaN is NaN), so on the CPU the numbers
-are computed without it first and once more with it if they turn out not to be finite; where looking would wait for a device, the
-selection is always made.
+are computed without it first and once more with it if they turn out not to be finite; where looking would wait for a device, or
+be no part of a compiled graph, the selection is always made.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
+from rosellm.roserlhf.credit.into import into
 from rosellm.roserlhf.credit.pieces import in_pieces
 
 SHORT = 64
@@ -39,7 +40,7 @@ def backward_recursion(increments: Tensor, decays: Tensor) -> Tensor:
     result = torch.empty_like(increments, memory_format=torch.contiguous_format)
     for x, c, y in in_pieces(increments, decays, result):
         for guarded in (False, True):
-            if guarded or y.device.type == "cpu":
+            if guarded or (y.device.type == "cpu" and not torch.compiler.is_compiling()):
                 _write(y, x, c, guarded=guarded)
             if checks.surely_finite(y):
                 break
@@ -58,10 +59,10 @@ def _write(result: Tensor, increments: Tensor, decays: Tensor, *, guarded: bool)
         to_result = (widest // window).bit_length() % 2 == 0
         sums, products = result if to_result else spare[0], spare[1 if to_result else 2]
         early = c[:, :-window]
-        torch.addcmul(y[:, :-window], early, _seen(y[:, window:], early, guarded), out=sums[:, :-window])
+        into(sums[:, :-window], torch.addcmul, y[:, :-window], early, _seen(y[:, window:], early, guarded))
         sums[:, -window:] = y[:, -window:]
         still = max(steps - 2 * window, 0)  # later steps have come to the end, and their products are not used again
-        torch.mul(c[:, :still], _seen(c[:, window : window + still], c[:, :still], guarded), out=products[:, :still])
+        into(products[:, :still], torch.mul, c[:, :still], _seen(c[:, window : window + still], c[:, :still], guarded))
         y, c, window = sums, products, 2 * window
     if y is not result:
         result.copy_(y)

@@ -51,8 +51,9 @@ def place_rewards(
     if observation_rewards == "error":
         _refuse("stand on action tokens", rewards, paid, terminated, flagged, "observation_rewards='move' gives it to the action")
     rewards = at_least_float32(rewards)
-    early, between = torch.empty_like(stray), torch.empty_like(stray)
-    placed, flags = torch.empty_like(rewards), torch.empty_like(stray)
+    # contiguous, so that the pieces are views of them and not copies, whatever the layout of what was given
+    early, between, flags = (torch.empty_like(stray, memory_format=torch.contiguous_format) for _ in range(3))
+    placed = torch.empty_like(rewards, memory_format=torch.contiguous_format)
     ends = torch.zeros_like(stray) if terminated is None else terminated
     ids = [] if episode_ids is None else [episode_ids]
     for piece in in_pieces(rewards, ends, acts, stray, placed, flags, early, between, *ids):

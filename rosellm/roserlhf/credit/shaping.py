@@ -36,7 +36,8 @@ def potential_shaping(
     potential 0 (another would reorder the ends), and the state after a cut keeps its own, which must be given. `gamma` must be that
     of the returns. With values shifted to :math:`V - \Phi` (the bootstrap value, too) the GAE advantages are unchanged.
 
-    Source: Ng, Harada and Russell 1999, "Policy Invariance Under Reward Transformations", Theorem 1.
+    Source: Ng, Harada and Russell 1999, "Policy Invariance Under Reward Transformations", Theorem 1,
+    http://www.andrewng.org/portfolio/policy-invariance-under-reward-transformations-theory-and-application-to-reward-shaping/
 
     Args:
         rewards: `[..., T]`, floating point.

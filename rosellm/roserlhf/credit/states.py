@@ -45,24 +45,32 @@ def exact_state_key(state: Any) -> Hashable:
         >>> exact_state_key({"a": 1, "b": 2}) == exact_state_key({"b": 2, "a": 1})
         True
     """
+    try:
+        return _exact(state)
+    except RecursionError:
+        raise checks.fail(DtypeError, "state", "not be nested so deeply, or in itself", type(state).__name__) from None
+
+
+def _exact(state: Any) -> Hashable:
     kind = type(state)
     if kind in _PLAIN:
         return kind, state
     if kind is float or kind is complex:
         return kind, np.array(state).tobytes()
     if isinstance(state, Mapping):
-        return kind, frozenset((exact_state_key(name), exact_state_key(value)) for name, value in state.items())
+        return kind, frozenset((_exact(name), _exact(value)) for name, value in state.items())
     if isinstance(state, Set):
-        return kind, frozenset(map(exact_state_key, state))
+        return kind, frozenset(map(_exact, state))
     if isinstance(state, (list, tuple)):
-        return kind, tuple(map(exact_state_key, state))
+        return kind, tuple(map(_exact, state))
     return kind, _array_or_object(state)
 
 
 def _array_or_object(state: Any) -> Hashable:
     if isinstance(state, Tensor):
         checks.tensor(state, "state")
-        flat = state.detach().cpu().contiguous().flatten()
+        checks.holds_data(state, "state")
+        flat = state.detach().cpu().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format).flatten()
         return str(state.dtype), tuple(state.shape), flat.view(torch.uint8).numpy().tobytes()
     if isinstance(state, (np.ndarray, np.generic)) and not state.dtype.hasobject:
         return state.dtype.str, state.shape, state.tobytes()
@@ -235,6 +243,8 @@ def similarity_clusters(
     similar = (similarity >= threshold) | (similarity.mT >= threshold)
     similar.fill_diagonal_(True)
     if group_ids is not None:
+        if isinstance(group_ids, Tensor):
+            checks.same_device(group_ids, "group_ids", similarity, "similarity")
         tasks = integer_ids(group_ids, "group_ids", similarity.shape[0]).to(similarity.device)
         similar &= tasks.unsqueeze(0) == tasks.unsqueeze(1)
     return integer_ids(_connected(similar) if reading == "connected" else _first_match(similar), "similarity")

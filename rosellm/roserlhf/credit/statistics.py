@@ -76,9 +76,9 @@ class GroupStatistics:
         """`[..., G]` standard deviation; exactly 0 where the group is uniform or has one member."""
         return self.spread * self._in_spreads(std)[1]
 
-    def standardized(self, std: StdKind = "population", eps: float = 0.0) -> Tensor:
+    def standardized(self, std: StdKind = "population", eps: float = 0.0, out: Tensor | None = None) -> Tensor:
         """`[..., N]` distance from the mean over (deviation + eps); exactly 0 in a uniform group, whatever `eps` is."""
-        distance, deviation = self._in_spreads(std)
+        distance, deviation = self._in_spreads(std, out)
         scale = torch.where(self.uniform, 1.0, deviation + eps / self.spread)
         for part, ids in zip(distance.split(blocks(self.ids), -1), self.ids.split(blocks(self.ids)), strict=True):
             part.div_(scale.index_select(-1, ids))
@@ -87,7 +87,7 @@ class GroupStatistics:
     def _centred(self, values: Tensor, ids: Tensor, where: Tensor | None) -> Tensor:
         return _select(_above(self.low, values, ids, where) - self.mean_above_low.index_select(-1, ids), where)
 
-    def _in_spreads(self, std: StdKind) -> tuple[Tensor, Tensor]:
+    def _in_spreads(self, std: StdKind, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Distances from the mean and deviations with the spread as their unit: squares in [0, 1] neither overflow nor vanish."""
         unit, squares = torch.where(self.uniform, 1.0, self.spread), torch.zeros_like(self.low)
 
@@ -96,12 +96,12 @@ class GroupStatistics:
             squares.index_add_(-1, ids, distance.square())
             return distance
 
-        distance = self._rows(measure)
+        distance = self._rows(measure, out)
         free = self.count if std == "population" else self.count - 1
         return distance, (squares / free.clamp(min=1)).sqrt()
 
-    def _rows(self, of_block: Callable[[Tensor, Tensor, Tensor | None], Tensor]) -> Tensor:
-        result = torch.empty(self.values.shape, dtype=self.low.dtype, device=self.values.device)
+    def _rows(self, of_block: Callable[[Tensor, Tensor, Tensor | None], Tensor], out: Tensor | None = None) -> Tensor:
+        result = torch.empty(self.values.shape, dtype=self.low.dtype, device=self.values.device) if out is None else out
         parts = result.split(blocks(self.ids), -1)
         for part, block in zip(parts, _in_blocks(self.values, self.ids, self.selected), strict=True):
             part.copy_(of_block(*block))
@@ -146,7 +146,7 @@ def group_count(ids: Tensor, groups: int, where: Tensor | None = None) -> Tensor
 
 def group_sum(values: Tensor, ids: Tensor, groups: int, where: Tensor | None = None) -> Tensor:
     """Add up the selected values of each group, `[..., N]` -> `[..., G]`, float64 where the device has it."""
-    total = values.new_zeros(*values.shape[:-1], groups, dtype=_accumulator(values))
+    total = values.new_zeros(*values.shape[:-1], groups, dtype=accumulator(values))
     for numbers, members, chosen in _in_blocks(values, ids, where):
         total.index_add_(-1, members, _select(numbers, chosen))
     return total
@@ -154,7 +154,7 @@ def group_sum(values: Tensor, ids: Tensor, groups: int, where: Tensor | None = N
 
 def group_range(values: Tensor, ids: Tensor, groups: int, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the smallest and the largest selected value of each group, `[..., N]` -> two `[..., G]`; 0 where there is none."""
-    dtype = _accumulator(values)
+    dtype = accumulator(values)
     limit = torch.iinfo(_INTEGER[dtype])
     shape = (*values.shape[:-1], groups)
     low, high = (values.new_full(shape, start, dtype=_INTEGER[dtype]) for start in (limit.max, limit.min))
@@ -176,12 +176,13 @@ def check_std(std: str) -> None:
 _INTEGER = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
-def _accumulator(values: Tensor) -> torch.dtype:
+def accumulator(values: Tensor) -> torch.dtype:
+    """Return the type in which sums are taken: float64 where the device has it."""
     return torch.float32 if values.device.type == "mps" else torch.float64
 
 
 def _in_blocks(values: Tensor, ids: Tensor, where: Tensor | None) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
-    size, dtype = blocks(ids), _accumulator(values)
+    size, dtype = blocks(ids), accumulator(values)
     masks = [None] * -(-len(ids) // size) if where is None else where.split(size)
     for numbers, members, chosen in zip(values.split(size, -1), ids.split(size), masks or [None], strict=True):
         yield numbers.to(dtype), members, chosen

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from rosellm.roserlhf import checks
+from rosellm.roserlhf.credit.computed import Computed
+from rosellm.roserlhf.credit.into import into
 from rosellm.roserlhf.credit.neighbours import first_at_or_after, last_at_or_before
 from rosellm.roserlhf.credit.pieces import in_pieces
 from rosellm.roserlhf.credit.recursion import backward_recursion
@@ -46,27 +47,27 @@ class Timeline:
     episode_ids: Tensor | None
     """Integer: which episode of its row a step belongs to; None if a row is one."""
 
-    @cached_property
+    @Computed
     def rewards(self) -> Tensor:
         """The reward of each step in `dtype`, 0 where there is none."""
         return self.read(self.given)
 
-    @cached_property
+    @Computed
     def valid_bits(self) -> Tensor:
         """`valid`, as `selection.keep` takes it."""
         return bits(self.valid, self.dtype)
 
-    @cached_property
+    @Computed
     def continues_bits(self) -> Tensor:
         """`continues`, as `selection.keep` takes it."""
         return bits(self.continues, self.dtype)
 
-    @cached_property
+    @Computed
     def following(self) -> Tensor:
         """int64: index of the next step that exists, whatever its episode; T where there is none."""
         return pad(first_at_or_after(self.valid)[..., 1:], (0, 1), value=self.valid.shape[-1])
 
-    @cached_property
+    @Computed
     def last(self) -> Tensor:
         """Boolean: the step exists and no later step of its episode (as the ids tell them apart) does."""
         end = self.following == self.valid.shape[-1]
@@ -74,12 +75,12 @@ class Timeline:
             end |= self.at_next_step(self.episode_ids) != self.episode_ids
         return self.valid & end
 
-    @cached_property
+    @Computed
     def cut(self) -> Tensor:
         """Boolean: the last step of an episode that did not terminate: its bootstrap value follows."""
         return self.last & self.continues
 
-    @cached_property
+    @Computed
     def starts(self) -> Tensor:
         """Boolean: the first existing step of an episode, be it the first of the row, after a terminal step or with a new id."""
         before = self.preceding
@@ -89,13 +90,13 @@ class Timeline:
             new |= self.episode_ids.gather(-1, previous) != self.episode_ids
         return self.valid & new
 
-    @cached_property
+    @Computed
     def step_numbers(self) -> Tensor:
         """int64: how many steps of the same episode exist before this one."""
         before = self.valid.cumsum(-1) - self.valid.long()
         return before - torch.where(self.starts, before, 0).cummax(-1).values
 
-    @cached_property
+    @Computed
     def preceding(self) -> Tensor:
         """int64: index of the previous step that exists, whatever its episode; -1 where there is none."""
         return pad(last_at_or_before(self.valid)[..., :-1], (1, 0), value=-1)
@@ -135,9 +136,9 @@ class Timeline:
         """Add to every step what `accumulate` found behind it: 0 behind a terminal one and at absent steps."""
         inside = self.continues_bits if self.episode_ids is None else bits(self.continues & ~self.last, to.dtype)
         behind = keep(sums[..., 1:], inside[..., :-1])
-        torch.add(to[..., :-1], behind, alpha=discount, out=out[..., :-1])
+        into(out[..., :-1], torch.add, to[..., :-1], behind, alpha=discount)
         if self.episode_ids is None:
-            torch.add(to[..., -1:], keep(after, inside[..., -1:]), alpha=discount, out=out[..., -1:])
+            into(out[..., -1:], torch.add, to[..., -1:], keep(after, inside[..., -1:]), alpha=discount)
         else:
             out[..., -1:] = to[..., -1:]
             out.add_(after, alpha=discount)
@@ -205,7 +206,8 @@ def working_dtype(*arguments: Tensor | float | None) -> torch.dtype:
     """Return the widest dtype among the tensors of floating point, float32 at least."""
     dtype = torch.float32
     for argument in arguments:
-        if isinstance(argument, Tensor) and argument.is_floating_point():
+        # the 8-bit formats are refused by name where each argument is read
+        if isinstance(argument, Tensor) and argument.is_floating_point() and argument.dtype.itemsize > 1:
             dtype = torch.promote_types(dtype, argument.dtype)
     return dtype
 
@@ -216,9 +218,7 @@ _ONE_STRETCH = "name each episode once (an episode is one stretch of equal ids)"
 def _flags(value: Tensor, argument: str, rewards: Tensor, where: Tensor | None = None) -> Tensor:
     checks.tensor(value, argument)
     checks.same_shape(value, argument, rewards, "rewards")
-    if value.dtype == torch.bool:
-        return value if where is None else value & where
-    flags: Tensor = checks.mask(value if where is None else select(value, where), argument)
+    flags: Tensor = checks.mask(value, argument, where)
     return flags
 
 

@@ -139,6 +139,9 @@ def tree_budget(num_trees: int, num_expansions: int, num_rounds: int) -> TreeBud
         num_expansions: N ≥ 0, branches per tree and round.
         num_rounds: L ≥ 0.
 
+    Returns:
+        `TreeBudget`: the leaves, a whole number, and the expected cost in rollouts from the start.
+
     Raises:
         DtypeError, RangeError: a number is no integer or too small.
 

@@ -113,6 +113,17 @@ def turn_generalized_advantage_estimation(
         >>> turn_generalized_advantage_estimation(rewards, values, ids, mask, terminated=torch.tensor([False, True]))
         (tensor([0.7500, 0.7500, 0.0000, 0.5000, 0.5000]), tensor([1., 1.]))
     """
+    checks.floating(turn_rewards, "turn_rewards")
+    checks.at_least_rank(turn_rewards, 1, "turn_rewards")
+    checks.floating(turn_values, "turn_values")
+    checks.same_shape(turn_values, "turn_values", turn_rewards, "turn_rewards")
+    exists = torch.ones_like(turn_rewards, dtype=torch.bool)
+    if turn_mask is not None:
+        checks.tensor(turn_mask, "turn_mask")
+        checks.same_shape(turn_mask, "turn_mask", turn_rewards, "turn_rewards")
+        exists = checks.mask(turn_mask, "turn_mask")
+    checks.finite(turn_rewards, "turn_rewards", where=exists)
+    checks.finite(turn_values, "turn_values", where=exists)
     advantages, targets = generalized_advantage_estimation(
         turn_rewards,
         turn_values,
@@ -120,7 +131,7 @@ def turn_generalized_advantage_estimation(
         gae_lambda=gae_lambda,
         critic_lambda=critic_lambda,
         terminated=terminated,
-        valid_mask=turn_mask,
+        valid_mask=exists,
         bootstrap_value=bootstrap_value,
         episode_ids=episode_ids,
     )

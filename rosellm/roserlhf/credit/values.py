@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import RangeError
 from rosellm.roserlhf.masked import at_least_float32, select
 
 
@@ -63,21 +62,23 @@ def turn_values(
     if turns is None:
         checks.integer(turn_ids, "turn_ids")
         checks.selects_something(chosen, "action_mask", fix="or say how many turns there are")
+        checks.index(turn_ids, "turn_ids", None, chosen)
         turns = int(select(turn_ids, chosen).max()) + 1
-    if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
-        raise checks.fail(RangeError, "turns", "be a whole number of at least 1", repr(turns))
+    checks.count(turns, "turns", at_least=1)
     checks.index(turn_ids, "turn_ids", turns, chosen)
     checks.finite(values, "values", where=chosen)
-    read = select(at_least_float32(values), chosen)
+    # a float32 sum over a turn of a million tokens is wrong by a percent
+    read = select(values.double(), chosen)
     known = chosen & (turn_ids >= 0) & (turn_ids < turns)
     ids = torch.where(known, turn_ids.long(), turns)  # the last column takes what is not read
     empty = read.new_zeros((*values.shape[:-1], turns + 1))
     count = empty.scatter_add(-1, ids, known.to(read.dtype))
-    if reading == "average":
-        return (empty.scatter_add(-1, ids, read) / count)[..., :turns]
+    dtype = at_least_float32(values).dtype
+    if reading == "average" or not values.shape[-1]:
+        return (empty.scatter_add(-1, ids, read) / count)[..., :turns].to(dtype)
     places = torch.arange(values.shape[-1], device=values.device).expand_as(ids)
     last = torch.zeros_like(empty, dtype=torch.long).scatter_reduce(-1, ids, places, "amax")
-    return torch.where(count > 0, read.gather(-1, last), float("nan"))[..., :turns]
+    return torch.where(count > 0, read.gather(-1, last), float("nan"))[..., :turns].to(dtype)
 
 
 @torch.no_grad()
@@ -113,8 +114,12 @@ def explained_variance(values: Tensor, returns: Tensor, mask: Tensor) -> Tensor:
     chosen: Tensor = checks.mask(mask, "mask")
     checks.finite(values, "values", where=chosen)
     checks.finite(returns, "returns", where=chosen)
+    if not values.numel():
+        return torch.full((), float("nan"), dtype=torch.float64, device=values.device)
     count, wanted = chosen.sum(), select(returns.double(), chosen)
     errors = wanted - select(values.double(), chosen)
+    if not values.numel():
+        return torch.full((), float("nan"), dtype=torch.float64, device=values.device)
     varies = select(returns.double(), chosen, float("-inf")).amax() > select(returns.double(), chosen, float("inf")).amin()
 
     def squares(numbers: Tensor) -> Tensor:

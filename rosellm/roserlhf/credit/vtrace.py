@@ -98,7 +98,8 @@ def v_trace(
     checks.same_shape(log_ratios, "log_ratios", rewards, "rewards")
     of_dtype, valid = log_ratios.to(timeline.dtype), timeline.valid
 
-    def truncated(threshold: float) -> Tensor:
+    def truncated(given: float) -> Tensor:
+        threshold = given if given <= torch.finfo(timeline.dtype).max else float("inf")
         # a ratio at or above the threshold is the threshold itself, not what exp and log make of it
         ratios = torch.where(of_dtype.exp() >= threshold, threshold, of_dtype.exp())
         checks.each("log_ratios", "give finite weights", lambda: (log_ratios, valid & ~ratios.isfinite()), NonFiniteError)

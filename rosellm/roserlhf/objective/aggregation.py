@@ -15,7 +15,7 @@ count over the whole optimizer step (`denominator.step_denominator`), so that gr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Unpack, get_args
+from typing import Literal, TypeGuard, Unpack, get_args
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from torch import Tensor
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import RangeError, ShapeError
 from rosellm.roserlhf.masked import Partial, at_least_float32, masked_sum, select
+from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.layout import Layout, Sequences, read_sequences
 from rosellm.roserlhf.objective.segments import ids_per_token, present, segments
 
@@ -98,10 +99,7 @@ def aggregate(
         >>> aggregate(values, mask, aggregation="token"), aggregate(values, mask, aggregation="sequence_mean")
         (tensor(2.5000), tensor(3.))
     """
-    checks.floating(values, "values")
-    checks.at_least_rank(values, 1, "values")
-    mask = checks.mask(action_mask, "action_mask")
-    checks.same_shape(action_mask, "action_mask", values, "values")
+    mask = inputs.token_mask(action_mask, values, "values")
     how = weighing(mask, aggregation, denominator, layout)
     checks.finite(values, "values", where=mask)
     return reduce(at_least_float32(values), mask, how).mean
@@ -123,38 +121,48 @@ def weighing(mask: Tensor, aggregation: Aggregation, denominator: float | Tensor
     if aggregation == "rollout" and rollout_ids is None and not _per_token(denominator):
         fix = 'use "sequence_mean" if every sequence is its own rollout'
         raise checks.fail(RangeError, "rollout_ids", 'be given for aggregation="rollout"', None, fix=fix)
-    _check_denominator(denominator, mask, aggregation)
+    if aggregation != "rollout" and rollout_ids is not None:
+        raise checks.fail(RangeError, "rollout_ids", 'be given only for aggregation="rollout"', f"aggregation={aggregation!r}")
+    divisor = _read_denominator(denominator, mask, aggregation)
     rollouts = None if rollout_ids is None else ids_per_token(rollout_ids, mask, "rollout_ids", rows=True)
-    return Weighing(aggregation, denominator, sequences, rollouts, horizon)
+    return Weighing(aggregation, divisor, sequences, rollouts, horizon)
 
 
-def _check_denominator(denominator: float | Tensor | None, mask: Tensor, aggregation: Aggregation) -> None:
+def _read_denominator(denominator: float | Tensor | None, mask: Tensor, aggregation: Aggregation) -> float | Tensor | None:
     if denominator is None:
         checks.selects_something(mask, "action_mask", fix=_EMPTY_FIX)
-        return
+        return None
+    if _per_token(denominator):
+        if aggregation != "rollout":
+            requirement = f"be one number for aggregation={aggregation!r}"
+            raise checks.fail(ShapeError, "denominator", requirement, f"shape {tuple(denominator.shape)}")
+        checks.same_shape(denominator, "denominator", mask, "action_mask")
+        checks.positive(denominator, "denominator", where=mask)
+        return denominator.detach()
+    return one_denominator(denominator, mask, "action_mask")
+
+
+def one_denominator(denominator: float | Tensor, like: Tensor, like_name: str) -> float | Tensor:
+    """Check the number that a whole optimizer step divides by; no gradient reaches it."""
     if not isinstance(denominator, Tensor):
         checks.number_in(denominator, "denominator", 0.0, float("inf"), open_low=True, open_high=True)
-        return
-    if not _per_token(denominator):
-        if denominator.device.type != "cpu":  # a number on the host may divide a tensor on any device
-            checks.same_device(denominator, "denominator", mask, "action_mask")
-        checks.positive(denominator, "denominator")
-        return
-    if aggregation != "rollout":
-        requirement = f"be one number for aggregation={aggregation!r}"
-        raise checks.fail(ShapeError, "denominator", requirement, f"shape {tuple(denominator.shape)}")
-    checks.same_shape(denominator, "denominator", mask, "action_mask")
-    checks.positive(denominator, "denominator", where=mask)
+        return denominator
+    if denominator.ndim:
+        raise checks.fail(ShapeError, "denominator", "be one number", f"shape {tuple(denominator.shape)}")
+    if denominator.device.type != "cpu":  # a number on the host may divide a tensor on any device
+        checks.same_device(denominator, "denominator", like, like_name)
+    checks.positive(denominator, "denominator")
+    return denominator.detach()
 
 
-def _per_token(denominator: float | Tensor | None) -> bool:
+def _per_token(denominator: float | Tensor | None) -> TypeGuard[Tensor]:
     return isinstance(denominator, Tensor) and denominator.ndim > 0
 
 
 def reduce(values: Tensor, mask: Tensor, how: Weighing) -> Reduction:
     """Weigh token values (float32 at least); see `aggregate`."""
     denominator = how.denominator
-    if isinstance(denominator, Tensor) and denominator.ndim > 0:
+    if _per_token(denominator):
         shares = select(denominator.to(values.dtype), mask, 1.0).reciprocal()
         total, units = masked_sum(values * shares, mask), masked_sum(shares, mask)
         return Reduction(total, Partial(total.detach(), units))

@@ -53,7 +53,7 @@ def cispo_policy_loss(
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1. Masked values may be anything.
         ratio_max: largest weight, above 0; infinity leaves the ratio as it is.
         ratio_min: smallest weight, in [0, ratio_max].
-        max_log_ratio: bound on the absolute log-ratio, above 0; infinity switches it off.
+        max_log_ratio: bound on the absolute log-ratio, above 0; infinity leaves 88 in float32.
         aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
         layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.
@@ -74,7 +74,7 @@ def cispo_policy_loss(
     """
     mask = inputs.token_mask(action_mask, current_logprobs)
     inputs.positive_number(ratio_max, "ratio_max")
-    checks.number_in(ratio_min, "ratio_min", 0.0, ratio_max, open_high=math.isinf(ratio_max))
+    checks.number_in(ratio_min, "ratio_min", 0.0, ratio_max, open_high=ratio_max == math.inf)
     inputs.positive_number(max_log_ratio, "max_log_ratio")
     how = weighing(mask, aggregation, denominator, layout)
     current = inputs.current(current_logprobs, mask)

@@ -78,7 +78,7 @@ def clipped_policy_loss(
         reference_logprobs: same shape: log-probabilities of the reference; detached. With `kl_coefficient` and only with it.
         kl_coefficient: beta, at least 0.
         kl_estimator: `k1`, `k2`, `k3` or `k3_k2_gradient`; see `kl_estimate`.
-        max_log_ratio: bound on the absolute log-ratio and on the exponent of k3, above 0; infinity switches it off.
+        max_log_ratio: bound on the absolute log-ratio and on the exponent of k3, above 0; infinity leaves 88 in float32.
         aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
         layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.

@@ -65,7 +65,7 @@ def decoupled_policy_loss(
         clip_high: offset above 1, at least 0.
         behavior_cap: largest behaviour weight, above 0. Default: none.
         cap: `"mask"` or `"truncate"`.
-        max_log_ratio: bound on both absolute log-ratios, above 0; infinity switches it off.
+        max_log_ratio: bound on both absolute log-ratios, above 0; infinity leaves 88 in float32.
         aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
         layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.

@@ -74,6 +74,8 @@ def step_denominator(
     if process_group is not None:
         require_group(process_group)
     chosen = _masks(masks)
+    if rollout_ids is not None and mode != "rollout":
+        raise checks.fail(RangeError, "rollout_ids", 'be given only for mode="rollout"', f"mode={mode!r}")
     rollouts = None if rollout_ids is None else _ids(rollout_ids, chosen)
     sequences = _sequences(chosen, sequence_ids, cu_seqlens, position_ids)
     if mode == "rollout":

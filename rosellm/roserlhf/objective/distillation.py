@@ -66,10 +66,7 @@ def distillation_advantages(
         >>> distillation_advantages(torch.tensor([[-0.1, -2.0]]), torch.tensor([[-2.0, -0.1]]), torch.ones(1, 2)).advantages
         tensor([[-1.9000,  1.9000]])
     """
-    checks.floating(student_logprobs, "student_logprobs")
-    checks.at_least_rank(student_logprobs, 1, "student_logprobs")
-    mask: Tensor = checks.mask(action_mask, "action_mask")
-    checks.same_shape(action_mask, "action_mask", student_logprobs, "student_logprobs")
+    mask = inputs.token_mask(action_mask, student_logprobs, "student_logprobs")
     checks.number_in(coefficient, "coefficient", 0.0, math.inf, open_high=True)
     checks.number_in(teacher_floor, "teacher_floor", -math.inf, 0.0, open_low=True, open_high=True)
     student = inputs.recorded(student_logprobs, "student_logprobs", mask)

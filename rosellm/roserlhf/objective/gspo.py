@@ -68,7 +68,7 @@ def gspo_policy_loss(
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1. Masked values may be anything.
         clip_low: offset below 1, in [0, 1); the paper uses 3e-4, far below a token clip.
         clip_high: offset above 1, at least 0; the paper uses 4e-4.
-        max_log_ratio: bound on the absolute log-ratio of a sequence, above 0; infinity switches it off.
+        max_log_ratio: bound on the absolute log-ratio of a sequence, above 0; infinity leaves 88 in float32.
         context_group: the ranks that hold parts of the same sequences; needs a denominator. Default: sequences are whole.
         aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
@@ -143,7 +143,7 @@ def gspo_token_policy_loss(
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1. Masked values may be anything.
         clip_low: offset below 1, in [0, 1).
         clip_high: offset above 1, at least 0.
-        max_log_ratio: bound on the absolute log-ratio of a sequence, above 0; infinity switches it off.
+        max_log_ratio: bound on the absolute log-ratio of a sequence, above 0; infinity leaves 88 in float32.
         context_group: the ranks that hold parts of the same sequences; needs a denominator. Default: sequences are whole.
         aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.

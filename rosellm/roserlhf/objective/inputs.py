@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import ShapeError
+from rosellm.roserlhf.errors import DtypeError, ShapeError
 from rosellm.roserlhf.masked import at_least_float32, select
 from rosellm.roserlhf.objective.layout import Sequences
 
@@ -60,7 +60,24 @@ def token_advantages(advantages: Tensor, argument: str, mask: Tensor, sequences:
     else:
         raise checks.fail(ShapeError, argument, _allowed(tokens, rows, sequences), shape)
     checks.finite(per_token, argument, where=mask)
+    if shape == tokens:
+        require_one_reading(credit, argument, mask, sequences)
     return select(at_least_float32(per_token), mask)
+
+
+def require_one_reading(per_token: Tensor, argument: str, mask: Tensor, sequences: Sequences) -> None:
+    """Refuse what could be one per token and one per packed sequence, `[N]` both, unless it says the same either way."""
+    if sequences.ids is None or mask.shape != (sequences.count,):
+        return
+
+    def differs() -> tuple[Tensor, Tensor]:
+        of = sequences.of(mask)
+        columns = (per_token,) if per_token.ndim == 1 else per_token.unbind(-1)
+        differing = torch.stack([of.spread(column) != column for column in columns], -1).any(-1) & mask
+        return columns[0], differing
+
+    requirement = f"say the same read per token and per sequence, of which there are {sequences.count} each"
+    checks.each(argument, requirement, differs, ShapeError, fix="give all tokens as [1, N], which no sequences are")
 
 
 def _allowed(tokens: tuple[int, ...], rows: tuple[int, ...], sequences: Sequences) -> str:
@@ -70,6 +87,13 @@ def _allowed(tokens: tuple[int, ...], rows: tuple[int, ...], sequences: Sequence
     if sequences.count is None:
         return f"{requirement} (one per sequence needs num_sequences or cu_seqlens)"
     return f"{requirement}, or of the sequences {(sequences.count,)}"
+
+
+def whole(value: Tensor | None, argument: str) -> None:
+    """Require a tensor that is all here: a shard would give the numbers of another model."""
+    if hasattr(value, "full_tensor"):
+        fix = f"call this inside the forward of the module that gathers it, or pass {argument}.full_tensor()"
+        raise checks.fail(DtypeError, argument, "be a whole, local tensor", "a DTensor", fix=fix)
 
 
 def ratio_bounds(clip_low: float, clip_high: float) -> tuple[float, float]:

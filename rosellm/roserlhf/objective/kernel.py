@@ -110,8 +110,8 @@ class _Chunks(NamedTuple):
         places: list[slice | Tensor] = [*cuts] if chosen is None else [chosen[cut] for cut in cuts]
         if support is None:
             return cls(places, [None] * len(cuts))
-        starts = support.offsets[:: max(chunk, 1)].tolist()[: len(cuts)]
-        ends = [*starts[1:], support.ids.shape[0]]
+        starts = support.offsets[::chunk].tolist()[: len(cuts)]
+        ends = [*starts, support.ids.shape[0]][1:]  # no chunk has no end
         parts = zip(starts, ends, cuts, strict=True)
         return cls(places, [KeptSupport(support.ids[a:b], support.offsets[cut.start : cut.stop + 1] - a) for a, b, cut in parts])
 

@@ -24,13 +24,13 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import MaskError
+from rosellm.roserlhf.errors import MaskError, ShapeError
 from rosellm.roserlhf.masked import Partial, at_least_float32, fraction, partial, select
 from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.aggregation import Aggregation, weighing
 from rosellm.roserlhf.objective.layout import Layout
 from rosellm.roserlhf.objective.outputs import finish
-from rosellm.roserlhf.objective.ratios import bounded
+from rosellm.roserlhf.objective.ratios import bounded, representable
 
 KlEstimator = Literal["k1", "k2", "k3", "k3_k2_gradient"]
 """How KL(pi || ref) is estimated from one sampled token; the table is in the module's docstring."""
@@ -69,11 +69,12 @@ def token_kl(log_ratio: Tensor, estimator: KlEstimator, max_log_ratio: float) ->
         return TokenKl(log_ratio, nowhere)
     if estimator == "k2":
         return TokenKl(log_ratio.square() / 2, nowhere)
-    clamped = log_ratio.detach() < -max_log_ratio
+    limit = representable(max_log_ratio, log_ratio.dtype)
+    clamped = log_ratio.detach() < -limit
     if estimator == "k3":
-        return TokenKl(_k3(log_ratio, max_log_ratio), clamped)
+        return TokenKl(_k3(log_ratio, limit), clamped)
     carrier = log_ratio.detach() * (log_ratio - log_ratio.detach())  # value 0, gradient of k2
-    return TokenKl(_k3(log_ratio.detach(), max_log_ratio) + carrier, clamped)
+    return TokenKl(_k3(log_ratio.detach(), limit) + carrier, clamped)
 
 
 def _k3(log_ratio: Tensor, max_log_ratio: float) -> Tensor:
@@ -115,8 +116,8 @@ def kl_estimate(
     k1 and k3 have the mean KL(pi || ref) under tokens sampled from `pi`; k1 is negative for single tokens, k3 never is, and k2 is
     biased by a third-order term. Default: `k3_k2_gradient`, the value of k3 with the gradient of k2, which is right both ways; the
     table of the module says what the others do when differentiated. The log-ratio is bounded *before* the exponential of k3 and
-    only on the side where it overflows, `l < -max_log_ratio`: value finite, gradient exactly 0 there. verl bounds both sides at 20
-    and the value at 10, OpenRLHF all of them at 10.
+    only on the side where it overflows, `l < -max_log_ratio`: there the value is finite and the gradient of k3 exactly 0, while
+    that of `k3_k2_gradient` is still `l`. verl bounds both sides at 20 and the value at 10, OpenRLHF all of them at 10.
 
     Source: Schulman 2020, "Approximating KL divergence", http://joschu.net/blog/kl-approx.html; the straight-through form is verl's
     `k3+`
@@ -127,7 +128,7 @@ def kl_estimate(
         action_mask: same shape, boolean or exactly 0/1; where it is false the estimate is 0 and the inputs may be anything.
             Default: every token.
         estimator: `k1`, `k2`, `k3` or `k3_k2_gradient`.
-        max_log_ratio: bound on the exponent of k3, above 0; infinity switches it off.
+        max_log_ratio: bound on the exponent of k3, above 0; infinity leaves 88 in float32.
 
     Returns:
         `[..., T]`, float32 at least.
@@ -194,7 +195,8 @@ def kl_loss(
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1: the loss mask. Masked values may be anything.
         estimator: `k1`, `k2`, `k3` or `k3_k2_gradient`; see `kl_estimate`.
         behavior_logprobs: same shape: recorded log-probabilities of the policy that sampled; detached. Default: no weight.
-        max_log_ratio: bound on the exponent of k3 and on the absolute log-ratio of the weight, above 0; infinity switches it off.
+        max_log_ratio: bound on the exponent of k3 and on the absolute log-ratio of the weight, above 0; infinity leaves 88 in
+            float32.
         aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
         layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.
@@ -268,7 +270,7 @@ def kl_penalty(
         action_mask: same shape, boolean or exactly 0/1: tokens that the policy sampled; others may have any log-probability.
         coefficient: beta, at least 0.
         estimator: `k1`, or one of the biased `k2` and `k3`.
-        max_log_ratio: bound on the exponent of k3, above 0; infinity switches it off.
+        max_log_ratio: bound on the exponent of k3, above 0; infinity leaves 88 in float32.
 
     Returns:
         `[..., T]`, float32 at least, detached; where the mask is false, `rewards` as they were.
@@ -336,6 +338,8 @@ def exact_kl(
     """
     checks.floating(logits, "logits")
     checks.at_least_rank(logits, 1, "logits")
+    if not logits.shape[-1]:
+        raise checks.fail(ShapeError, "logits", "hold at least one vocabulary entry", tuple(logits.shape))
     checks.floating(reference_logits, "reference_logits")
     checks.same_shape(reference_logits, "reference_logits", logits, "logits")
     inputs.temperature(temperature, "temperature")

@@ -41,7 +41,8 @@ class Layout(TypedDict, total=False):
     cu_seqlens: Tensor | None
     """`[S + 1]`, integers: the boundaries of S packed sequences, from 0 to the number of tokens."""
     position_ids: Tensor | None
-    """Integers shaped like the tokens: position of each token in its sequence. What stands at masked tokens is not checked."""
+    """Integers shaped like the tokens: position of each token in its sequence. A 0 starts one, masked or not; a masked token with a
+    negative number is padding and belongs to none. What else stands at masked tokens is not checked."""
     num_sequences: int | None
     """S, with one of the above: `sequence_ids` are then indices in [0, S), nothing is sorted, per-sequence results are `[S]`."""
     rollout_ids: Tensor | None
@@ -63,6 +64,17 @@ class Sequences:
         """Return the units that the selected tokens form."""
         return segments(mask, self.ids, self.count)
 
+    def require_same(self, other: Sequences, argument: str) -> None:
+        """Require the sequences of `argument` to be these."""
+        requirement, fix = "have the sequences of the left one", "give both the same layout"
+        if self.ids is None or other.ids is None:
+            if self.ids is not other.ids:
+                got = "rows" if other.ids is None else "packed ones"
+                raise checks.fail(ShapeError, argument, requirement, got, fix=fix)
+            return
+        here, there = self.ids, other.ids
+        checks.each(argument, requirement, lambda: (there, here != there), ShapeError, fix=fix)
+
 
 def read_sequences(mask: Tensor, layout: Layout, place: str = "") -> Sequences:
     """Check the arguments that say what a sequence is against the boolean token mask; `place` follows their names in errors."""
@@ -76,7 +88,7 @@ def read_sequences(mask: Tensor, layout: Layout, place: str = "") -> Sequences:
         )
     count = layout.get("num_sequences")
     if count is not None:
-        checks.count(count, "num_sequences", at_least=1)
+        checks.count(count, "num_sequences")
         if not named:
             requirement = "be given only with sequence_ids, cu_seqlens or position_ids"
             raise checks.fail(RangeError, "num_sequences", requirement, count, fix="without them every row is one sequence")
@@ -97,9 +109,10 @@ def _from_boundaries(cu_seqlens: Tensor, argument: str, mask: Tensor, count: int
     checks.same_device(cu_seqlens, argument, mask, "action_mask")
     if mask.ndim > 2 or mask.shape[:-1].numel() != 1:
         raise checks.fail(ShapeError, argument, "be given only for packed tokens [N] or [1, N]", f"tokens {tuple(mask.shape)}")
-    if cu_seqlens.ndim != 1 or len(cu_seqlens) < 2:
+    tokens = mask.shape[-1]
+    if cu_seqlens.ndim != 1 or len(cu_seqlens) < (2 if tokens else 1):
         raise checks.fail(ShapeError, argument, "have shape [S + 1] with at least one sequence", tuple(cu_seqlens.shape))
-    known, tokens = len(cu_seqlens) - 1, mask.shape[-1]
+    known = len(cu_seqlens) - 1
     if count not in (None, known):
         raise checks.fail(RangeError, "num_sequences", f"be the number of sequences in cu_seqlens ({known})", count)
 
@@ -117,8 +130,8 @@ def _from_positions(position_ids: Tensor, argument: str, mask: Tensor, count: in
     checks.integer(position_ids, argument)
     checks.same_shape(position_ids, argument, mask, "action_mask")
     starts = position_ids == 0
-    starts[..., :1] = True  # a row that begins in the middle of a sequence holds the rest of it
-    ids = (starts.flatten().cumsum(0) - 1).view(mask.shape)
+    starts[..., :1] = position_ids[..., :1] >= 0  # a row that begins in the middle of a sequence holds the rest of it
+    ids = (starts.flatten().cumsum(0) - 1).view(mask.shape).masked_fill(position_ids < 0, -1)
 
     def broken() -> tuple[Tensor, Tensor]:
         jumps = torch.zeros_like(mask)
@@ -127,5 +140,5 @@ def _from_positions(position_ids: Tensor, argument: str, mask: Tensor, count: in
 
     checks.each(argument, "count up inside a sequence and start at 0, wherever the mask is true", broken, RangeError)
     if count is not None:
-        checks.index(ids, argument, count, fix="num_sequences must be the number of sequences that they start")
+        checks.each(argument, f"start at most num_sequences={count} sequences", lambda: (position_ids, ids >= count), RangeError)
     return Sequences(ids, count)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import ShapeError
+from rosellm.roserlhf.errors import ModelError, ShapeError
 from rosellm.roserlhf.objective.causal_head import read_head
 from rosellm.roserlhf.objective.logprobs import gather_token_logprobs
 from rosellm.roserlhf.objective.selected import selected_logprobs
@@ -76,13 +76,14 @@ def policy_logprobs(
     options: dict[str, Any] = {"temperature": temperature or 1.0, "support": _shifted(support, input_ids)}
     targets = input_ids[:, 1:]
     if chunk is None and mask is None:
-        logprobs = gather_token_logprobs(model(input_ids, use_cache=False, **inputs).logits[:, :-1], targets, **options)
+        logprobs = gather_token_logprobs(_own_logits(model, input_ids, inputs)[:, :-1], targets, **options)
         if predicted is not None:
             logprobs = logprobs.masked_fill(~predicted, 0.0)
     else:
         if mask is not None:
+            live = checks.mask(mask, "mask")
             checks.same_shape(mask, "mask", input_ids, "input_ids")
-            chosen = checks.mask(mask, "mask")[:, 1:]
+            chosen = live[:, 1:]
             predicted = chosen if predicted is None else predicted & chosen
         hidden, head = read_head(model, input_ids, inputs)
         options |= head._asdict() | {"mask": predicted, "chunk": _CHUNK if chunk is None else chunk}
@@ -90,11 +91,18 @@ def policy_logprobs(
     return torch.cat([logprobs.new_zeros(logprobs.shape[0], 1), logprobs], 1)
 
 
+def _own_logits(model: nn.Module, input_ids: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+    output = model(input_ids, use_cache=False, **inputs) if callable(model) else model
+    if not isinstance(logits := getattr(output, "logits", None), Tensor):
+        raise checks.fail(ModelError, "model", "return an output with the tensor .logits", type(output).__name__)
+    return logits
+
+
 def _model_inputs(input_ids: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None) -> dict[str, Tensor]:
     inputs = {}
     if attention_mask is not None:
-        checks.same_shape(attention_mask, "attention_mask", input_ids, "input_ids")
         checks.mask(attention_mask, "attention_mask")
+        checks.same_shape(attention_mask, "attention_mask", input_ids, "input_ids")
         inputs["attention_mask"] = attention_mask
     if position_ids is not None:
         checks.integer(position_ids, "position_ids")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Unpack
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import MaskError, RangeError, ShapeError
 from rosellm.roserlhf.masked import Partial, at_least_float32, fraction, partial
 from rosellm.roserlhf.objective import inputs
+from rosellm.roserlhf.objective.aggregation import one_denominator
 from rosellm.roserlhf.objective.layout import Layout, read_sequences
 
 
@@ -74,10 +74,7 @@ def response_logprobs(
         >>> response_logprobs(torch.tensor([[-1.0, -2.0, -9.0]]), torch.tensor([[True, True, False]]))
         tensor([-3.])
     """
-    checks.floating(token_logprobs, "token_logprobs")
-    checks.at_least_rank(token_logprobs, 1, "token_logprobs")
-    mask = checks.mask(action_mask, "action_mask")
-    checks.same_shape(action_mask, "action_mask", token_logprobs, "token_logprobs")
+    mask = inputs.token_mask(action_mask, token_logprobs, "token_logprobs")
     checks.finite(token_logprobs, "token_logprobs", where=mask)
     checks.one_of(reduction, "reduction", ("sum", "mean"))
     for unread in ("rollout_ids", "horizon"):
@@ -116,7 +113,7 @@ def dpo_loss(
     `-beta ((1 - eps) sigma(-beta h) - eps sigma(beta h))` and the opposite at the rejected one: it sees the difference only, both
     may fall. `eps` is the probability that a label is wrong (conservative DPO); with it the loss has a minimum at a finite margin.
 
-    Computed as a softplus, so margins of any size give finite losses. Equal margins give log 2 and count as not correct.
+    Computed as a log-sigmoid, so margins of any size give finite losses. Equal margins give log 2 and count as not correct.
 
     Source: Rafailov et al. 2023, Eq. 7, https://arxiv.org/abs/2305.18290; label smoothing: Mitchell 2023, "A note on DPO with noisy
     preferences and relationship to IPO", https://ericmitchell.ai/cdpo.pdf
@@ -147,9 +144,9 @@ def dpo_loss(
     checks.number_in(label_smoothing, "label_smoothing", 0.0, 0.5, open_high=True)
     pairs = _read(policy_chosen_logprobs, policy_rejected_logprobs, reference_chosen_logprobs, reference_rejected_logprobs)
     margin = beta * pairs.difference()
-    loss = softplus(-margin)
+    loss = -logsigmoid(margin)
     if label_smoothing:
-        loss = (1 - label_smoothing) * loss + label_smoothing * softplus(margin)
+        loss = (1 - label_smoothing) * loss - label_smoothing * logsigmoid(-margin)
     return _output(loss, pairs, beta, denominator)
 
 
@@ -267,10 +264,4 @@ def _count(pair_loss: Tensor, denominator: float | Tensor | None) -> float | Ten
             fix = "pass denominator= (of the whole optimizer step) if an empty micro-batch is expected"
             raise checks.fail(RangeError, "policy_chosen_logprobs", "hold at least one pair", "none", fix=fix)
         return len(pair_loss)
-    if not isinstance(denominator, Tensor):
-        checks.number_in(denominator, "denominator", 0.0, math.inf, open_low=True, open_high=True)
-        return denominator
-    if denominator.ndim:
-        raise checks.fail(ShapeError, "denominator", "be one number", f"shape {tuple(denominator.shape)}")
-    checks.positive(denominator, "denominator")
-    return denominator
+    return one_denominator(denominator, pair_loss, "policy_chosen_logprobs")

@@ -69,6 +69,8 @@ def _versions(versions: Tensor | int, argument: str, like: Tensor) -> Tensor:
     if not isinstance(versions, Tensor):
         if isinstance(versions, bool) or not isinstance(versions, int):
             raise checks.fail(DtypeError, argument, "be an integer or a tensor of integers", f"{versions!r:.80}")
+        if not -(2**63) <= versions < 2**63:
+            raise checks.fail(RangeError, argument, "fit into 64 bits", f"{versions!r:.80}")
         return torch.full(like.shape, versions, dtype=torch.int64, device=like.device)
     checks.integer(versions, argument)
     checks.same_device(versions, argument, like, "behavior_logprobs")

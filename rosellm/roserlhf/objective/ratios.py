@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,8 +30,14 @@ class Ratios:
 
 def bounded(log_ratio: Tensor, max_log_ratio: float) -> Ratios:
     """Bound log-ratios so that the exponential stays finite, remembering where that was needed."""
-    log = log_ratio.clamp(-max_log_ratio, max_log_ratio)
-    return Ratios(log, log.exp(), log_ratio.detach().abs() > max_log_ratio)
+    limit = representable(max_log_ratio, log_ratio.dtype)
+    log = log_ratio.clamp(-limit, limit)
+    return Ratios(log, log.exp(), log_ratio.detach().abs() > limit)
+
+
+def representable(max_log_ratio: float, dtype: torch.dtype) -> float:
+    """Return the bound, or what the type can exponentiate (88 in float32): beyond it a gradient would be 0 times infinity."""
+    return min(max_log_ratio, float(math.floor(math.log(torch.finfo(dtype).max))))
 
 
 def divergence(log_ratio: Tensor) -> Tensor:

@@ -35,9 +35,9 @@ def reinforce_policy_loss(
     put it into the advantages if it is wanted. Default: `aggregation="token"`.
 
     With the second result of `v_trace` as advantages this is the policy gradient of V-trace (IMPALA): its importance weight, the
-    truncated ratio, is already a factor of `pg_advantages`, so off-policy batches are right and nothing else is needed. Likewise
-    any advantage may carry a weight of its own. With advantages of 1 and a mask of the successful responses it is their negative
-    log-likelihood: the term that VAPO adds, times 0.1, to the policy loss.
+    truncated ratio, is already a factor of `pg_advantages`, so a token of an off-policy batch needs no other; the contexts stay
+    those that the other policy visited. Likewise any advantage may carry a weight of its own. With advantages of 1 and a mask of
+    the successful responses it is their negative log-likelihood: the term that VAPO adds, times 0.1, to the policy loss.
 
     Source: Williams 1992, https://doi.org/10.1007/BF00992696; the V-trace policy gradient Espeholt et al. 2018 (IMPALA), Section
     4.2, https://arxiv.org/abs/1802.01561

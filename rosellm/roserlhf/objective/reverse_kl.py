@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import DtypeError, NonFiniteError, ShapeError
+from rosellm.roserlhf.errors import NonFiniteError, ShapeError
 from rosellm.roserlhf.masked import Partial, at_least_float32, fraction, partial
 from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.aggregation import Aggregation, Weighing, weighing
@@ -268,9 +268,7 @@ def read_head(hidden: Tensor, weight: Tensor, mask: Tensor, hidden_name: str, we
     """Check hidden states `[..., T, d]` at the tokens of the mask and the embedding `[V, d]` that belongs to them."""
     _same_tokens(hidden, mask, hidden_name)
     for value, name in ((hidden, hidden_name), (weight, weight_name)):
-        if hasattr(value, "full_tensor"):
-            fix = f"call this inside the forward of the module that gathers it, or pass {name}.full_tensor()"
-            raise checks.fail(DtypeError, name, "be a whole, local tensor", "a DTensor", fix=fix)
+        inputs.whole(value, name)
     checks.floating(weight, weight_name)
     if weight.ndim != 2 or weight.shape[1] != hidden.shape[-1]:
         raise checks.fail(ShapeError, weight_name, f"have shape [V, {hidden.shape[-1]}] to fit {hidden_name}", tuple(weight.shape))

@@ -85,7 +85,7 @@ def sao_policy_loss(
         clip_low: offset below 1, in [0, 1).
         clip_high: offset above 1, at least 0.
         detach_ratio: whether the weight is a constant.
-        max_log_ratio: bound on the absolute log-ratio, above 0; infinity switches it off.
+        max_log_ratio: bound on the absolute log-ratio, above 0; infinity leaves 88 in float32.
         aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
         layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.
@@ -172,6 +172,7 @@ def sao_reasoning(
         >>> sao_reasoning(ratios.log(), torch.zeros(1, 4), ones, ones).trusted_mask
         tensor([[False,  True,  True, False]])
     """
+    checks.known_keywords(layout, Layout.__annotations__)
     return sao_policy_loss(
         current_logprobs,
         rollout_logprobs,
@@ -218,6 +219,7 @@ def sao_coding(
         >>> sao_coding(ratios.log(), torch.zeros(1, 4), ones, ones).trusted_mask
         tensor([[False,  True,  True, False]])
     """
+    checks.known_keywords(layout, Layout.__annotations__)
     return sao_policy_loss(
         current_logprobs,
         rollout_logprobs,

@@ -53,7 +53,7 @@ def sapo_policy_loss(
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1. Masked values may be anything.
         tau_positive: temperature of the gate where the advantage is positive, above 0.
         tau_negative: temperature elsewhere, above 0; the paper makes it the larger one.
-        max_log_ratio: bound on the absolute log-ratio, above 0; infinity switches it off.
+        max_log_ratio: bound on the absolute log-ratio, above 0; infinity leaves 88 in float32.
         aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
         layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import DtypeError, ShapeError
-from rosellm.roserlhf.objective import kernel
+from rosellm.roserlhf.errors import ShapeError
+from rosellm.roserlhf.objective import inputs, kernel
 from rosellm.roserlhf.objective.logprobs import check_logit_options
 from rosellm.roserlhf.objective.support import checked
 
@@ -122,7 +122,7 @@ def selected_logprobs(
         raise checks.fail(ShapeError, "target_ids", requirement, tuple(target_ids.shape))
     checks.same_device(target_ids, "target_ids", hidden, "hidden")
     check_logit_options(temperature, scale, softcap)
-    _check_chunk(chunk)
+    checks.count(chunk, "chunk", at_least=1)
     checks.flag(with_entropy, "with_entropy")
     chosen = None if mask is None else checks.mask(mask, "mask")
     if mask is not None:
@@ -153,12 +153,9 @@ def selected_logprobs(
 
 def _check_head(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     for value, argument in ((hidden, "hidden"), (weight, "weight"), (bias, "bias")):
-        if value is None and argument == "bias":
-            continue
-        checks.floating(value, argument)
-        if hasattr(value, "full_tensor"):
-            fix = f"call this inside the forward of the module that gathers it, or pass {argument}.full_tensor()"
-            raise checks.fail(DtypeError, argument, "be a whole, local tensor", "a DTensor", fix=fix)
+        if value is not None or argument != "bias":
+            checks.floating(value, argument)
+            inputs.whole(value, argument)
     checks.at_least_rank(hidden, 1, "hidden")
     checks.at_least_rank(weight, 1, "weight")
     for value, argument, shape in ((weight, "weight", (None, hidden.shape[-1])), (bias, "bias", (weight.shape[0],))):
@@ -170,9 +167,3 @@ def _check_head(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         checks.same_device(value, argument, hidden, "hidden")
     if weight.shape[0] == 0:
         raise checks.fail(ShapeError, "weight", "hold at least one vocabulary entry", tuple(weight.shape))
-
-
-def _check_chunk(chunk: int) -> None:
-    if not isinstance(chunk, int):
-        raise checks.fail(DtypeError, "chunk", "be a whole number", type(chunk).__name__)
-    checks.number_in(chunk, "chunk", 1, float("inf"))

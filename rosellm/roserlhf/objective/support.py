@@ -8,6 +8,7 @@ offsets (vLLM's `SamplingMask`, https://github.com/vllm-project/vllm/pull/49577)
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -40,7 +41,7 @@ class KeptSupport(NamedTuple):
     @classmethod
     def of(cls, kept: Iterable[Sequence[int] | None], *, device: torch.device | str | None = None) -> KeptSupport:
         """Flatten one sequence of ids per position; None, like an empty one, keeps the whole vocabulary."""
-        lists = [ids or () for ids in kept]
+        lists = [_listed(ids, f"kept[{place}]") for place, ids in enumerate(checks.items(kept, "kept", of="lists of ids"))]
         offsets = list(itertools.accumulate(map(len, lists), initial=0))
         flat = list(itertools.chain.from_iterable(lists))
         return cls(torch.tensor(flat, dtype=torch.int64, device=device), torch.tensor(offsets, dtype=torch.int64, device=device))
@@ -58,6 +59,13 @@ class KeptSupport(NamedTuple):
         starts = torch.zeros_like(self.offsets[: places.shape[0] + 1])
         starts[1:] = counts[places].cumsum(0)
         return KeptSupport(self.ids[wanted[self.positions()]], starts)
+
+
+def _listed(ids: Sequence[int] | None, argument: str) -> list[int]:
+    try:
+        return [] if ids is None else [operator.index(one) for one in ids]
+    except TypeError as error:
+        raise checks.fail(DtypeError, argument, "be integers, several or none, or None", f"{ids!r:.80}") from error
 
 
 def aligned(support: tuple[Tensor, Tensor], target_ids: Tensor) -> KeptSupport:

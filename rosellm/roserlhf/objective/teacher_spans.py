@@ -48,8 +48,8 @@ def route_weights(routes: Iterable[str], teachers: Iterable[str], *, device: tor
 
 
 def _texts(values: Iterable[str], argument: str) -> list[str]:
-    found = [] if isinstance(values, (str, bytes)) else list(values)
-    if isinstance(values, (str, bytes)) or not all(isinstance(value, str) for value in found):
+    found = checks.items(values, argument, of="names")
+    if not all(isinstance(value, str) for value in found):
         raise checks.fail(DtypeError, argument, "be several names (texts)", f"{values!r:.80}")
     return found
 
@@ -111,6 +111,6 @@ def align_policy_spans(student_ids: Tensor, student_mask: Tensor, teacher_ids: T
 def _read(ids: Tensor, mask: Tensor, side: str) -> Tensor:
     checks.integer(ids, f"{side}_ids")
     checks.at_least_rank(ids, 1, f"{side}_ids")
-    checks.same_shape(mask, f"{side}_mask", ids, f"{side}_ids")
     chosen: Tensor = checks.mask(mask, f"{side}_mask")
+    checks.same_shape(mask, f"{side}_mask", ids, f"{side}_ids")
     return chosen

@@ -12,6 +12,7 @@ from torch import Tensor
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import DtypeError, RangeError, ShapeError, TeacherError
 from rosellm.roserlhf.masked import Partial, at_least_float32, fraction, partial, select
+from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.aggregation import Aggregation, weighing
 from rosellm.roserlhf.objective.divergence import TeacherRow
 from rosellm.roserlhf.objective.layout import Layout, Sequences
@@ -154,6 +155,8 @@ def _named(teachers: Sequence[Teacher], student_tokenizer: str | None) -> dict[s
     for index, teacher in enumerate(checks.items(teachers, "teachers")):
         if not isinstance(teacher, Teacher):
             raise checks.fail(DtypeError, f"teachers[{index}]", "be a Teacher", type(teacher).__name__)
+        if not isinstance(teacher.name, str):
+            raise checks.fail(DtypeError, f"name of teachers[{index}]", "be a text", f"{teacher.name!r:.80}")
         if teacher.name in named:
             raise checks.fail(TeacherError, f"teachers[{index}]", "have a name of its own", f"{teacher.name!r:.80} again")
         same_tokenizer(student_tokenizer, teacher.tokenizer, f"tokenizer of teacher {teacher.name!r:.80}")
@@ -167,8 +170,11 @@ def _at_positions(hidden: Tensor, positions: Tensor, mask: Tensor, argument: str
     checks.floating(hidden, argument)
     if hidden.ndim != mask.ndim + 1 or hidden.shape[:-2] != mask.shape[:-1]:
         raise checks.fail(ShapeError, argument, f"have the rows of the student {tuple(mask.shape[:-1])}", tuple(hidden.shape))
+    checks.integer(positions, f"positions of the {argument}")
     checks.same_shape(positions, f"positions of the {argument}", mask, "action_mask")
     checks.index(positions, f"positions of the {argument}", hidden.shape[-2], where=mask)
+    if not hidden.shape[-2]:
+        return hidden.new_zeros(*mask.shape, hidden.shape[-1])
     chosen = select(positions.long(), mask).clamp(0, hidden.shape[-2] - 1)
     return hidden.gather(-2, chosen.unsqueeze(-1).expand(*mask.shape, hidden.shape[-1]))
 
@@ -196,6 +202,8 @@ def _per_token(weights: Tensor, mask: Tensor, sequences: Sequences, count: int, 
         units = "per row, " if sequences.ids is None else "per packed sequence (with num_sequences or cu_seqlens), "
         requirement = f"have one entry for each of the {count} teachers: ({count},), one row of them {units}or per token {shape}"
         raise checks.fail(ShapeError, "weights", requirement, given)
+    if given == shape:
+        inputs.require_one_reading(spread, "weights", mask, sequences)
     live = mask.unsqueeze(-1)
     requirement = "be at least 0 and finite wherever the mask is true"
     checks.each("weights", requirement, lambda: (spread, ~(spread.isfinite() & (spread >= 0)) & live), RangeError)

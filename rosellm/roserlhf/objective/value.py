@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import RangeError
-from rosellm.roserlhf.masked import Partial, at_least_float32, fraction, partial, select
+from rosellm.roserlhf.masked import Partial, at_least_float32, fraction, named, partial, select
 from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.aggregation import Aggregation, weighing
 from rosellm.roserlhf.objective.layout import Layout
@@ -142,7 +142,7 @@ def merged_explained_variance(partials: Mapping[str, Partial]) -> Tensor:
         0-d float64 tensor on the device of the partials; nothing is read on the host.
 
     Raises:
-        KeyError: these are not partials of `value_loss`.
+        ArgumentError: these are not partials of `value_loss`.
 
     Example:
         >>> values, returns = torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[1.0, 3.0, 5.0]])
@@ -150,8 +150,9 @@ def merged_explained_variance(partials: Mapping[str, Partial]) -> Tensor:
         >>> merged_explained_variance(out.partials)  # errors 0, 1, 1: variance 2/9; returns: variance 8/3
         tensor(0.9167, dtype=torch.float64)
     """
-    spread = _variance(partials["mean_return"], partials["return_square"])
-    left = _variance(partials["value_error"], partials["value_error_square"])
+    names = ("mean_return", "return_square", "value_error", "value_error_square")
+    returns, squares, errors, error_squares = named(partials, names, "value_loss")
+    spread, left = _variance(returns, squares), _variance(errors, error_squares)
     return 1.0 - left / spread.masked_fill(spread == 0, torch.nan)
 
 

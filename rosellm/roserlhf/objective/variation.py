@@ -62,7 +62,7 @@ def total_variation_policy_loss(
         max_decrease: how much it may fall where the advantage is negative, in [0, 1].
         ratio_max: cap of the weight, above 0; a capped token has the gradient of the cap. Default: none.
         square_coefficient: of the squared log-ratio, at least 0, on every live token, dropped ones included.
-        max_log_ratio: bound on the absolute log-ratio, above 0; infinity switches it off.
+        max_log_ratio: bound on the absolute log-ratio, above 0; infinity leaves 88 in float32.
         aggregation: how tokens are weighed; see `aggregate`.
         denominator: of the whole optimizer step, from `step_denominator`; default: this call's own.
         layout: which tokens are one sequence (default: a row) and one rollout, and the horizon; see `Layout`.

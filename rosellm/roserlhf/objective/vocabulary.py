@@ -11,6 +11,10 @@ from rosellm.roserlhf.errors import TeacherError
 def shared(student: Tensor, teacher: Tensor, argument: str, count: int | None, *, dim: int) -> tuple[Tensor, Tensor]:
     """Require two vocabularies of one size along `dim`, or keep the first `count` entries of both."""
     sizes = (student.shape[dim], teacher.shape[dim])
+    if not min(sizes):
+        raise checks.fail(
+            TeacherError, argument, "hold at least one vocabulary entry, as the student's", f"{sizes[1]} and {sizes[0]}"
+        )
     if count is not None:
         checks.count(count, "shared_vocabulary", at_least=1)
         if count > min(sizes):

@@ -15,7 +15,7 @@ from rosellm.roserlhf.masked import select
 from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.layout import Layout
 from rosellm.roserlhf.objective.mismatch.correction import MismatchCorrection, correction
-from rosellm.roserlhf.objective.mismatch.levels import Level, live_tokens, sequences_of, statistic
+from rosellm.roserlhf.objective.mismatch.levels import Level, sequences_of, statistic
 from rosellm.roserlhf.objective.ratios import bounded
 
 Action = Literal["truncate", "mask"]
@@ -67,7 +67,7 @@ def mismatch_correction(
         weight: with `mask`, the weight of what is kept: its ratio, or 1 (a filter).
         segment_ids: integers shaped like the tokens, for `segment`: equal ids in one sequence are one segment, for example a turn.
             Default: each run of consecutive live tokens, which a token excluded inside a turn would split.
-        max_log_ratio: bound on the absolute log-ratio that is exponentiated, above 0; infinity switches it off.
+        max_log_ratio: bound on the absolute log-ratio that is exponentiated, above 0; infinity leaves 88 in float32.
         context_group: the ranks that hold parts of the same sequences (context parallelism); not for `segment`. Every rank calls
             with the same sequences in the same order.
         layout: which tokens are one sequence (default: a row); see `Layout`.
@@ -86,7 +86,7 @@ def mismatch_correction(
         >>> mismatch_correction(proximal, behavior, torch.ones(1, 3), level="token", action="truncate", ratio_max=2.0).weights
         tensor([[2.0000, 1.0000, 0.2500]])
     """
-    mask = live_tokens(proximal_logprobs, "proximal_logprobs", action_mask)
+    mask = inputs.token_mask(action_mask, proximal_logprobs, "proximal_logprobs")
     _check_options(level, action, bounds, weight, segment_ids)
     _check_bounds(ratio_min, ratio_max, bounds)
     inputs.positive_number(max_log_ratio, "max_log_ratio")

@@ -8,8 +8,8 @@ from typing import Literal
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import MaskError
-from rosellm.roserlhf.masked import Partial, fraction, partial, select
+from rosellm.roserlhf.errors import DtypeError, MaskError
+from rosellm.roserlhf.masked import Partial, fraction, named, partial, select
 from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.layout import Sequences
 
@@ -72,7 +72,11 @@ class MismatchCorrection:
 
     def __mul__(self, other: MismatchCorrection) -> MismatchCorrection:
         """Apply both: weights multiply, what one rejects is rejected. Of two statistics with one name the left one is reported."""
+        if not isinstance(other, MismatchCorrection):
+            fix = "weigh the advantages by a number instead"
+            raise checks.fail(DtypeError, "the right correction", "be a MismatchCorrection", type(other).__name__, fix=fix)
         checks.same_shape(other.weights, "the right correction", self.weights, "the left one")
+        self.sequences.require_same(other.sequences, "the right correction")
         requirement = "have the action mask of the left one"
         differs = self.action_mask ^ other.action_mask
         checks.each("the right correction", requirement, lambda: (other.action_mask, differs), MaskError)
@@ -86,19 +90,29 @@ class MismatchCorrection:
 
 
 def effective_sample_size(partials: dict[str, Partial]) -> Tensor:
-    r"""Return `(sum w)^2 / sum w^2` from the partials of a correction, added over micro-batches and ranks; 0 if all are rejected.
+    r"""Count the equally weighted tokens that the live ones are worth for a mean, from partials of any number of calls.
 
-    It is the number of equally weighted tokens that the live ones are worth for a mean; divided by their number (the count of
-    either partial) it is 1 without mismatch.
+    .. math:: n_{\text{eff}} = \frac{\left(\sum_t w_t\right)^2}{\sum_t w_t^2}
 
-    Source: Kish 1965, "Survey Sampling"
+    Divided by the number of live tokens (the count of either partial) it is 1 without mismatch. It is 0 where all are rejected.
+
+    Source: Kish 1965, "Survey Sampling", Wiley; in print only, https://en.wikipedia.org/wiki/Effective_sample_size retells it.
+
+    Args:
+        partials: of a correction, added over micro-batches and ranks (`metrics.merge`, `metrics.over_ranks`).
+
+    Returns:
+        0-d, the dtype of the partials, on their device; nothing is read on the host.
+
+    Raises:
+        ArgumentError: these are not partials of a correction.
 
     Example:
         >>> tokens = torch.tensor([[0.0, 0.0]])
         >>> effective_sample_size(tis(tokens, torch.tensor([[0.0, 50.0]]), torch.ones(1, 2)).partials)
         tensor(1.)
     """
-    total, squares = partials["weight"].sum, partials["squared_weight"].sum
+    total, squares = (one.sum for one in named(partials, ("weight", "squared_weight"), "a correction"))
     return total.square() / squares.masked_fill(squares == 0, 1.0)
 
 

@@ -13,7 +13,7 @@ from rosellm.roserlhf.objective import inputs
 from rosellm.roserlhf.objective.layout import Layout
 from rosellm.roserlhf.objective.mismatch.bounds import mismatch_correction
 from rosellm.roserlhf.objective.mismatch.correction import MismatchCorrection, correction
-from rosellm.roserlhf.objective.mismatch.levels import live_tokens, sequences_of, statistic
+from rosellm.roserlhf.objective.mismatch.levels import sequences_of, statistic
 
 
 def mis(
@@ -25,6 +25,7 @@ def mis(
     ratio_max: float = 1.001,
     token_ratio_min: float = 0.5,
     token_ratio_max: float = 2.0,
+    context_group: dist.ProcessGroup | None = None,
     **layout: Unpack[Layout],
 ) -> MismatchCorrection:
     r"""Filter sequences by their geometric mean ratio and tokens by their own; what is kept has weight 1 (MIS-PO).
@@ -36,7 +37,7 @@ def mis(
     https://arxiv.org/abs/2602.10604
 
     Args:
-        proximal_logprobs, behavior_logprobs, action_mask, layout: as in `mismatch_correction`.
+        proximal_logprobs, behavior_logprobs, action_mask, context_group, layout: as in `mismatch_correction`.
         ratio_min, ratio_max: interval of the sequence, around 1.
         token_ratio_min, token_ratio_max: interval of the token, around 1.
 
@@ -54,9 +55,17 @@ def mis(
                 [0., 1., 0.],
                 [0., 0., 0.]])
     """
+    checks.known_keywords(layout, Layout.__annotations__)
     evidence = proximal_logprobs, behavior_logprobs, action_mask
     of_sequences = mismatch_correction(
-        *evidence, level="geometric_sequence", action="mask", weight="one", ratio_min=ratio_min, ratio_max=ratio_max, **layout
+        *evidence,
+        level="geometric_sequence",
+        action="mask",
+        weight="one",
+        ratio_min=ratio_min,
+        ratio_max=ratio_max,
+        context_group=context_group,
+        **layout,
     )
     of_tokens = mismatch_correction(
         *evidence,
@@ -66,6 +75,7 @@ def mis(
         bounds="open",
         ratio_min=token_ratio_min,
         ratio_max=token_ratio_max,
+        context_group=context_group,
         **layout,
     )
     return of_sequences * of_tokens
@@ -114,7 +124,7 @@ def opsm(
         tensor([[1., 1.],
                 [0., 0.]])
     """
-    mask = live_tokens(current_logprobs, "current_logprobs", action_mask)
+    mask = inputs.token_mask(action_mask, current_logprobs, "current_logprobs")
     checks.number_in(delta, "delta", 0.0, math.inf)
     current = inputs.recorded(current_logprobs, "current_logprobs", mask)
     behavior = inputs.recorded(behavior_logprobs, "behavior_logprobs", mask)

@@ -21,15 +21,6 @@ Level = Literal["token", "geometric_sequence", "product_sequence", "segment"]
 """Whose importance ratio is bounded."""
 
 
-def live_tokens(logprobs: Tensor, argument: str, action_mask: Tensor) -> Tensor:
-    """Check the mask against the log-probabilities and return it as boolean."""
-    checks.floating(logprobs, argument)
-    checks.at_least_rank(logprobs, 1, argument)
-    mask: Tensor = checks.mask(action_mask, "action_mask")
-    checks.same_shape(action_mask, "action_mask", logprobs, argument)
-    return mask
-
-
 def sequences_of(mask: Tensor, layout: Layout, context_group: dist.ProcessGroup | None) -> Sequences:
     """Check what says which tokens are a sequence; the rest of a loss's layout does not concern a correction."""
     for name in ("rollout_ids", "horizon"):

@@ -6,6 +6,7 @@ from typing import Unpack
 
 from torch import Tensor
 
+from rosellm.roserlhf import checks
 from rosellm.roserlhf.objective.layout import Layout
 from rosellm.roserlhf.objective.mismatch.bounds import mismatch_correction
 from rosellm.roserlhf.objective.mismatch.correction import MismatchCorrection
@@ -34,6 +35,7 @@ def tis(
         >>> tis(torch.tensor([[4.0, 0.1]]).log(), torch.zeros(1, 2), torch.ones(1, 2)).weights
         tensor([[2.0000, 0.1000]])
     """
+    checks.known_keywords(layout, Layout.__annotations__)
     return mismatch_correction(
         proximal_logprobs, behavior_logprobs, action_mask, level="token", action="truncate", ratio_max=cap, **layout
     )
@@ -68,6 +70,7 @@ def icepop(
         >>> icepop(torch.tensor([[6.0, 2.0, 0.1]]).log(), torch.zeros(1, 3), torch.ones(1, 3)).weights
         tensor([[0., 2., 0.]])
     """
+    checks.known_keywords(layout, Layout.__annotations__)
     return mismatch_correction(
         proximal_logprobs,
         behavior_logprobs,
