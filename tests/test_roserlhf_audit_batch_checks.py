@@ -252,6 +252,36 @@ def test_ids_beyond_32_bits_are_not_called_negative() -> None:
     assert report.findings == ()
 
 
+def test_a_loss_over_a_horizon_is_not_judged_for_the_horizon_is_not_known() -> None:
+    arguments: Any = {"action_mask": [[True, True]], "token_loss": [[4.0, 2.0]], "aggregation": "horizon", "loss": 0.5}
+    for denominator in ({}, {"denominator": 1.0}):
+        report = check(**arguments, **denominator)
+        assert report.findings == ()
+        assert "horizon" in report.not_checked["aggregation_mismatch"]
+
+
+def test_rows_are_rollouts_where_no_rollouts_are_named() -> None:
+    arguments: Any = {
+        "action_mask": [[True, True], [True, False]],
+        "token_loss": [[4.0, 2.0], [1.0, 0.0]],
+        "aggregation": "rollout",
+    }
+    assert check(**arguments, loss=2.0).findings == ()
+    assert check(**arguments, loss=1.0, denominator=4.0).findings == ()
+    assert found(check(**arguments, loss=7 / 3), "aggregation_mismatch").severity == "error"
+
+
+def test_a_few_tokens_that_an_update_moved_far_are_no_fault() -> None:
+    old = torch.full((8, 40), -1.0)
+    current = old - 0.01
+    current[:4, 3] -= 2.0
+    for before, severity in ((None, "warning"), (False, "info")):
+        report = check(
+            action_mask=torch.ones(8, 40, dtype=torch.bool), old_logprobs=old, current_logprobs=current, before_update=before
+        )
+        assert found(report, "history_retokenised").severity == severity
+
+
 def test_sampled_ids_per_row_are_compared_in_order() -> None:
     arguments: Any = {"input_ids": [[1, 5, 6, 9, 7]], "action_mask": [[False, True, True, False, True]]}
     assert check_batch(**arguments, sampled_ids=[[5, 6, 7]]).findings == ()

@@ -117,6 +117,13 @@ def test_no_command_is_help_and_version_is_the_packages(capsys: pytest.CaptureFi
         (["train", "--collect.group-size", "four"], "collect.group_size must be a valid integer, got 'four' (str)"),
         (["train", "--collect.group-size=2.5"], "collect.group_size must be a valid integer, got 2.5 (float)"),
         (["train", "--clip-low", "1.5"], "clip_low must be less than 1, got 1.5 (float)"),
+        (["train", "--clip-high", "inf"], "clip_high must be a finite number, got inf (float)"),
+        (["train", "--recipe", "gigpo", "--omega=1e400"], "omega must be a finite number, got inf (float)"),
+        (
+            ["train", "--recipe", "dapo", "--max-length=9", "--cache-length=10"],
+            "cache_length must be at most max_length = 9, got 10",
+        ),
+        (["train", "--recipe="], f"recipe must be one of {', '.join(recipes.RECIPES)}, got ''"),
         (["train", "--seed", "-1"], "seed must be greater than or equal to 0, got -1 (int)"),
         (["train", "--seed"], "--seed must be followed by a value, got nothing"),
         (["train", "--out", "--dry-run"], "--out must be followed by a value, got --dry-run"),
@@ -175,6 +182,11 @@ def test_options_win_over_the_file_and_the_file_over_the_defaults(tmp_path: Path
     assert (got["recipe"], got["seed"], got["drop_uniform_groups"]) == ("reinforce", 5, False)
     assert (got["collect"]["tasks"], got["collect"]["group_size"], got["collect"]["max_turns"]) == (16, 2, 6)
     assert got["warm_start"]["learning_rate"] == 0.002
+
+
+def test_of_an_option_that_is_given_twice_the_last_one_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    got = resolved(capsys, "--recipe", "reinforce", "--seed=1", "--seed", "2", "--recipe=gspo")
+    assert (got["recipe"], got["seed"]) == ("gspo", 2)
 
 
 def test_underscores_and_told_booleans_are_understood(capsys: pytest.CaptureFixture[str]) -> None:

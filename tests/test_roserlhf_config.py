@@ -51,6 +51,8 @@ class Deep(Config):
         ({"collect": {"group_size": 1}}, "collect.group_size must be greater than or equal to 2, got 1 (int)"),
         ({"shuffle": 1}, "shuffle must be a valid boolean, got 1 (int)"),
         ({"learning_rate": 0}, "learning_rate must be greater than 0, got 0 (int)"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a finite number, got inf (float)"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a finite number, got nan (float)"),
         ({"qqq": 0}, "unknown key qqq; no known key resembles it"),
         # a misspelled key is named first: it explains the rest
         ({"shuffle": 1, "lable": "x"}, "unknown key lable; did you mean label? (and 1 more wrong)"),

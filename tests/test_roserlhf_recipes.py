@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from rosellm.roserlhf import ConfigError, recipes
 from rosellm.roserlhf.batching.scored import PerGroup, ScoredRollouts
-from rosellm.roserlhf.config import dump_toml
+from rosellm.roserlhf.config import dump_toml, fields_of
 from rosellm.roserlhf.errors import GroupError, ShapeError
 from rosellm.roserlhf.recipes import grpo, reinforce
 from rosellm.roserlhf.recipes.credit import Overlong
@@ -65,6 +67,17 @@ def test_a_run_file_gives_back_the_recipe(tmp_path: Path) -> None:
     recipe = reinforce(seed=4, collect={"tasks": 3})
     file.write_text(dump_toml(recipe.config, about={"torch": "2.13.0"}), encoding="utf-8")
     assert recipes.load_recipe(file).config == recipe.config
+
+
+@pytest.mark.parametrize("name", recipes.RECIPES)
+def test_a_run_file_holds_every_option_of_every_recipe(name: str) -> None:
+    config = recipes.options_to_config({"recipe": name})
+    written = tomllib.loads(dump_toml(config))
+    for key, _ in fields_of(type(config)):
+        value: Any = written
+        for part in key.split("."):
+            value = value[part]
+    assert recipes.options_to_config(written) == config
 
 
 def test_R73_an_option_of_another_recipe_and_an_unknown_recipe_are_refused() -> None:
@@ -127,6 +140,20 @@ def test_dapo_clips_higher_and_punishes_long_episodes() -> None:
     budget = recipes.dapo(collect={"max_turns": 5, "max_turn_tokens": 20}).credit
     assert isinstance(budget, Overlong)
     assert (budget.max_length, budget.cache_length) == (100, 20)
+
+
+def test_dapo_punishes_by_default_however_small_the_budget_is() -> None:
+    credit = recipes.dapo(collect={"max_turns": 2, "max_turn_tokens": 2}).credit
+    assert isinstance(credit, Overlong)
+    assert (credit.max_length, credit.cache_length) == (4, 1)
+
+
+def test_dapo_refuses_a_penalty_that_begins_before_the_first_token() -> None:
+    with pytest.raises(ConfigError, match=r"^cache_length must be at most max_length = 20, got 21$"):
+        recipes.dapo(max_length=20, cache_length=21)
+    with pytest.raises(ConfigError, match=r"^cache_length must be at most max_length = 100, got 101$"):
+        recipes.dapo(cache_length=101, collect={"max_turns": 5, "max_turn_tokens": 20})
+    assert isinstance(recipes.dapo(max_length=20, cache_length=20).credit, Overlong)
 
 
 def test_gspo_clips_whole_episodes() -> None:

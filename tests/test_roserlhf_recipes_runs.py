@@ -16,8 +16,11 @@ from torch import Tensor
 from rosellm.roserlhf import Run, recipes, train
 from rosellm.roserlhf.audit.examination import order
 from rosellm.roserlhf.audit.examination.subject import Subject
+from rosellm.roserlhf.audit.explanation.credit_formula import formula_of
 from rosellm.roserlhf.audit.explanation.explain import Explanation, explain
+from rosellm.roserlhf.audit.explanation.numbers import brief
 from rosellm.roserlhf.audit.explanation.token_arithmetic import arithmetic
+from rosellm.roserlhf.audit.inspection.order import inspect_run
 from rosellm.roserlhf.audit.rerun.replay import replay
 from rosellm.roserlhf.batching.credit import compared, total_reward
 from rosellm.roserlhf.batching.scored import ScoredRollouts, scored_rollouts
@@ -51,6 +54,8 @@ def trained(folder: Path, name: str, **options: Any) -> tuple[Run, Witness]:
     witness = Witness(recipe)
     run = train(dataclasses.replace(recipe, objective=witness), out=folder)
     assert run.status == "finished"
+    checks = list(inspect_run(run.folder))
+    assert [check.verdict for check in checks] == ["passed"] * len(checks), checks
     return run, witness
 
 
@@ -199,7 +204,35 @@ def test_gdpo_weighs_standardised_components(tmp_path: Path) -> None:
     assert [advantages[episode.trajectory_id] for episode in episodes] == pytest.approx(wanted.tolist())
     told = explained(run.folder, episodes[0].trajectory_id)
     assert [line.partition(":")[0] for line in told.credit.formula[:2]] == [*WEIGHTS]
+    assert told.credit.formula[-2] == (
+        f"over the {len(sums)} episodes of the step: mean of S = {brief(round(float(sums.mean()), 12))}, "
+        f"standard deviation s = {brief(float(sums.std(correction=0)))}"
+    )
+    assert told.credit.formula[-1].startswith("A = (S - mean) / (s + 1e-08) = (")
+    assert float(told.credit.formula[-1].rpartition("=")[2]) == pytest.approx(float(wanted[0]), rel=1e-5)
     assert replay(run.folder, step=2).equal
+
+
+@pytest.mark.parametrize(("whiten", "last"), [("rollout", "A = (S - mean) / (s + 1e-08)"), ("token", "A = (S - mean) / s")])
+def test_an_explanation_of_gdpo_works_out_how_sums_are_whitened(whiten: Any, last: str) -> None:
+    # S is 1/2 * (+-1): +1/2 and -1/2, and 0, 0 in the uniform group; the first episode has 7 of 10 tokens
+    given = ScoredRollouts(
+        rewards=torch.zeros(4, dtype=torch.float64),
+        group_ids=torch.tensor([0, 0, 1, 1]),
+        components=torch.tensor([[1.0], [0.0], [1.0], [1.0]], dtype=torch.float64),
+        weights=torch.tensor([0.5], dtype=torch.float64),
+        lengths=torch.tensor([7, 1, 1, 1]),
+    )
+    credit = recipes.gdpo(whiten=whiten).credit
+    *_, over, line = formula_of(credit, given, 0).lines
+    # mean 0 and s = sqrt(1/8) of episodes; of tokens mean (7 - 1) / 20 and s = sqrt((7 + 1) / 40 - 0.09)
+    mean, deviation, count = ("0", "0.353553", "4 episodes") if whiten == "rollout" else ("0.3", "0.331662", "10 tokens")
+    assert over == f"over the {count} of the step: mean of S = {mean}, standard deviation s = {deviation}"
+    assert line.startswith(last)
+    assert float(line.rpartition("=")[2]) == pytest.approx(float(credit(given)[0]), rel=1e-5)
+    assert formula_of(credit, dataclasses.replace(given, components=torch.ones(4, 1, dtype=torch.float64)), 0).lines[-1] == (
+        "all sums are equal: A = 0, exactly"
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in recipes.RECIPES if name not in ("grpo", "reinforce")])

@@ -24,9 +24,9 @@ ABOUT = "about"
 
 
 class Config(BaseModel):
-    """Base of every configuration: frozen, strict in types, unknown keys are errors."""
+    """Base of every configuration: frozen, strict in types, numbers finite, unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
 
 
 C = TypeVar("C", bound=Config)

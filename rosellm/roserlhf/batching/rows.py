@@ -54,11 +54,16 @@ class Row:
         """Tokens in the loss."""
         return sum(self.loss_mask)
 
+    @property
+    def first_turn(self) -> int:
+        """Absolute turn that the first entry of `advantage` belongs to: the least sampled one, for every action has a token."""
+        return min(turn for turn in self.turns if turn >= 0)
+
     def advantage_of(self, turn: int) -> float | None:
         """Return the credit of an absolute turn of the row; None if none was assigned."""
         if not isinstance(self.advantage, tuple):
             return self.advantage
-        return self.advantage[turn - min(one for one in self.turns if one >= 0)]  # every action has a token, so the least is first
+        return self.advantage[turn - self.first_turn]
 
     def token_advantages(self) -> list[float]:
         """Return the credit of every token: that of its turn, 0 where nothing was sampled; all NaN in a row without credit."""

@@ -40,7 +40,8 @@ def run(argv: Sequence[str]) -> int:
     """Train as the command line says; return the exit code."""
     file = _peek(argv, "--config")
     base = load_toml(Path(file)) if file else {}
-    kind = recipes.kind_of(_peek(argv, "--recipe") or base.get("recipe", "grpo"))
+    named = _peek(argv, "--recipe")
+    kind = recipes.kind_of(base.get("recipe", "grpo") if named is None else named)
     parsed = parse(argv, kind, flags=FLAGS, elsewhere=recipes.other_kinds(kind))
     if "help" in parsed.flags:
         print(f"usage: roserlhf train [OPTIONS]\n\n{_about(kind)}\n\n{option_help(kind, FLAGS)}", end="")
@@ -64,10 +65,14 @@ def _about(kind: type[recipes.RecipeConfig]) -> str:
 
 
 def _peek(argv: Sequence[str], option: str) -> str | None:
+    """Return the value of an option, the last where it stands several times, before the others can be told from each other."""
+    found = None
     for here, after in pairwise([*argv, ""]):
-        if here == option or here.startswith(option + "="):
-            return here.partition("=")[2] or after
-    return None
+        if here == option:
+            found = after
+        elif here.startswith(option + "="):
+            found = here.partition("=")[2]
+    return found
 
 
 def _resumed(parsed: Parsed) -> tuple[TrainConfig, Path]:

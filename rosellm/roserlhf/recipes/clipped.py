@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from rosellm.roserlhf.recipes.options import RECIPE, ClippedConfig, generation_budget
+from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.recipes.options import RECIPE, ClippedConfig, generation_budget, settle
 from rosellm.roserlhf.recipes.registry import build, named
 from rosellm.roserlhf.trainer.recipe import Recipe
 
@@ -40,15 +41,24 @@ class DrGrpoConfig(ClippedConfig):
         default=False, description="exclude groups without a signal; off: they count in the mean, so that its unit is constant"
     )
 
+    @model_validator(mode="after")
+    def _horizon_of_the_budget(self) -> Self:
+        settle(self, "horizon", generation_budget(self.collect))
+        return self
+
     def bind(self) -> Recipe:
         """Join centred advantages and the clipped objective over a constant."""
         from rosellm.roserlhf.advantages import group_centered_advantages
         from rosellm.roserlhf.batching.scored import PerGroup
         from rosellm.roserlhf.losses import clipped_policy_loss
 
-        horizon = self.horizon or generation_budget(self.collect)
+        assert self.horizon is not None
         objective = partial(
-            clipped_policy_loss, clip_low=self.clip_low, clip_high=self.clip_high, aggregation="horizon", horizon=float(horizon)
+            clipped_policy_loss,
+            clip_low=self.clip_low,
+            clip_high=self.clip_high,
+            aggregation="horizon",
+            horizon=float(self.horizon),
         )
         return Recipe(config=self, credit=PerGroup(group_centered_advantages), objective=objective, denominator_mode="horizon")
 
@@ -68,19 +78,29 @@ class DapoConfig(ClippedConfig):
         description="tokens over which the penalty falls to -1; by default a fifth of max_length, 0 = no penalty",
     )
 
+    @model_validator(mode="after")
+    def _penalty_of_the_budget(self) -> Self:
+        settle(self, "max_length", generation_budget(self.collect))
+        assert self.max_length is not None
+        settle(self, "cache_length", max(1, self.max_length // 5))
+        assert self.cache_length is not None
+        if self.cache_length > self.max_length:
+            raise ConfigError(f"cache_length must be at most max_length = {self.max_length}, got {self.cache_length}")
+        return self
+
     def bind(self) -> Recipe:
         """Join standardised advantages of penalised rewards and the clipped objective."""
         from rosellm.roserlhf.advantages import group_standardized_advantages
-        from rosellm.roserlhf.batching.scored import PerGroup
+        from rosellm.roserlhf.batching.scored import Credit, PerGroup
         from rosellm.roserlhf.losses import clipped_policy_loss
         from rosellm.roserlhf.recipes.credit import Overlong
 
-        max_length = self.max_length or generation_budget(self.collect)
-        cache_length = max_length // 5 if self.cache_length is None else self.cache_length
-        credit = PerGroup(group_standardized_advantages)
+        credit: Credit = PerGroup(group_standardized_advantages)
+        if self.max_length and self.cache_length:
+            credit = Overlong(credit, max_length=self.max_length, cache_length=self.cache_length)
         return Recipe(
             config=self,
-            credit=Overlong(credit, max_length=max_length, cache_length=cache_length) if cache_length else credit,
+            credit=credit,
             objective=partial(clipped_policy_loss, clip_low=self.clip_low, clip_high=self.clip_high),
         )
 

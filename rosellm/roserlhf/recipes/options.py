@@ -44,6 +44,12 @@ class OnPolicyConfig(RecipeConfig):
         return self
 
 
+def settle(config: RecipeConfig, name: str, value: int) -> None:
+    """Give an option that was left open the value that follows from the others, so that the run file holds it."""
+    if getattr(config, name) is None:
+        object.__setattr__(config, name, value)  # a validator's own model; frozen from here on
+
+
 def generation_budget(collect: CollectConfig) -> int:
     """Return how many tokens an episode may sample: turns times tokens per turn."""
     return collect.max_turns * collect.max_turn_tokens

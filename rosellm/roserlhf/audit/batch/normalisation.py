@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rosellm.roserlhf.audit.batch.check import Check, Seen
+from rosellm.roserlhf.audit.batch.check import CannotTellError, Check, Seen
 from rosellm.roserlhf.audit.batch.inputs import Batch
 from rosellm.roserlhf.audit.batch.runs import Array
 from rosellm.roserlhf.audit.findings import Finding
@@ -19,7 +19,6 @@ _DECLARED = {
     "sequence_mean": "mean over sequences of token means",
     "sequence_sum": "mean over sequences of token sums",
     "rollout": "mean over rollouts of token means",
-    "horizon": "sum over (sequences times horizon)",
 }
 """Names of the aggregations of `losses`, as they are called here."""
 
@@ -60,14 +59,17 @@ def aggregation_mismatch(batch: Batch, seen: Seen) -> Iterator[Finding]:
 
 def _declared(batch: Batch, seen: Seen, numbers: dict[str, float]) -> tuple[str, float] | None:
     """What the loss should be: the given denominator wins over the counted one."""
+    if batch.aggregation == "horizon":
+        raise CannotTellError("needs another aggregation: the horizon that the loss was divided by is not among the arguments")
+    unit = batch.aggregation
+    if unit == "rollout" and seen.rollout is None:
+        unit = "sequence_mean"  # every row is a rollout
     if batch.denominator is not None:
-        unit = batch.aggregation or "token"
+        unit = unit or "token"
         values = numbers if unit in ("token", "sequence_sum") else None
         total = numbers["sum"] if values is not None else numbers[_DECLARED[unit]] * _units(seen, unit)
         return f"{_DECLARED[unit]} over the given denominator", total / float(batch.denominator) if batch.denominator else math.nan
-    if batch.aggregation is None or _DECLARED[batch.aggregation] not in numbers:
-        return None
-    return _DECLARED[batch.aggregation], numbers[_DECLARED[batch.aggregation]]
+    return None if unit is None else (_DECLARED[unit], numbers[_DECLARED[unit]])
 
 
 def _units(seen: Seen, unit: str) -> int:

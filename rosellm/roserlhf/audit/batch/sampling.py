@@ -195,7 +195,7 @@ def history_retokenised(batch: Batch, seen: Seen) -> Iterator[Finding]:
     where = batch.mask.nonzero().cpu().numpy()[outliers]
     yield Finding(
         "history_retokenised",
-        "warning",
+        "info" if batch.before_update is False else "warning",  # an update, too, moves single tokens far
         f"{total} trained tokens have a log-ratio beyond ±{_OUTLIER:g} while the median of the others is {np.median(others):.2g}",
         {"positions": where[:SHOWN], "share": total / len(size), "rows": len(np.unique(where[:, 0]))},
         "ids of earlier turns were decoded and encoded again, so some log-probabilities belong to tokens that were never sampled",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
 
 from rosellm.roserlhf.audit.explanation.numbers import brief, listed, signed
 from rosellm.roserlhf.batching.scored import ScoredRollouts
@@ -42,8 +45,25 @@ def decoupled(credit: Decoupled, scored: ScoredRollouts, place: int, names: Sequ
     lines.append(f"S = {' + '.join(terms)} = {brief(total)}")
     if credit.whiten == "none":
         return (*lines, "A = S")
-    over = "episodes" if credit.whiten == "rollout" else "tokens"
-    return (*lines, f"A = {brief(float(credit(scored)[place]))}: S standardised over all {over} of the step")
+    return (*lines, *_whitened(credit, scored, place))
+
+
+def _whitened(credit: Decoupled, scored: ScoredRollouts, place: int) -> tuple[str, ...]:
+    """Work out the last step: the sum among those of all episodes, or all tokens, of the step."""
+    sums = replace(credit, whiten="none")(scored).double()
+    if bool((sums == sums[0]).all()):
+        return ("all sums are equal: A = 0, exactly",)
+    rollout = credit.whiten == "rollout"
+    counts = torch.ones_like(sums) if rollout else scored.known("lengths").double()
+    mean = float((counts * sums).sum() / counts.sum())
+    deviation = float((counts * (sums - mean) ** 2).sum() / counts.sum()) ** 0.5
+    difference = f"{brief(float(sums[place]))} - {signed(round(mean, 12))}"
+    units, below = ("episodes", "(s + 1e-08)") if rollout else ("tokens", "s")
+    return (
+        f"over the {counts.sum():.0f} {units} of the step: mean of S = {brief(round(mean, 12))}, "
+        f"standard deviation s = {brief(deviation)}",
+        f"A = (S - mean) / {below} = ({difference}) / {brief(deviation)} = {brief(float(credit(scored)[place]))}",
+    )
 
 
 def _standardized(value: float, values: Sequence[float]) -> float:

@@ -96,8 +96,7 @@ class StepRerun:
         if not isinstance(found, list) or not isinstance(recorded, list) or len(found) != len(recorded):
             self._value("advantage", recorded, found, trajectory_id=row.trajectory_id)
             return
-        first = min(turn for turn in row.turns if turn >= 0)
-        for turn, (was, now) in enumerate(zip(recorded, found, strict=True), first):
+        for turn, (was, now) in enumerate(zip(recorded, found, strict=True), row.first_turn):
             self._value("advantage", was, now, trajectory_id=row.trajectory_id, turn=turn)
 
     def _compare_row(self, row: Row, recorded: str | None) -> None:
