@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,10 +11,10 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.credit.identifiers import integer_ids, number_of_groups
+from rosellm.roserlhf.credit.identifiers import blocks, integer_ids, number_of_groups
 from rosellm.roserlhf.credit.members import Ids, read_scored, row_ids
 from rosellm.roserlhf.credit.nesting import Singleton, group_of_members, refuse_singletons
-from rosellm.roserlhf.credit.statistics import StdKind, group_count, group_statistics, group_sum
+from rosellm.roserlhf.credit.statistics import StdKind, accumulator, group_count, group_statistics, group_sum
 from rosellm.roserlhf.credit.tree import Normalization, check_normalization, relative
 from rosellm.roserlhf.errors import ConfigError, ShapeError
 from rosellm.roserlhf.masked import at_least_float32, select
@@ -174,7 +175,7 @@ class _Rows:
     """N steps of M trajectories; ids are dense."""
 
     rewards: Tensor
-    """`[N]` float64 where the device has it; 0 where unscored."""
+    """`[N]` as given; 0 where unscored."""
     tasks: Tensor
     """`[N]` task of each step."""
     trajectories: Tensor
@@ -194,7 +195,7 @@ def _read_rows(step_rewards: Tensor, trajectory_ids: Ids, group_ids: Ids, scored
     trajectories, tasks = row_ids(trajectory_ids, "trajectory_ids", step_rewards), row_ids(group_ids, "group_ids", step_rewards)
     count = number_of_groups(trajectories)
     task_of = group_of_members(trajectories, count, tasks, "trajectory_ids")
-    rewards = step_rewards.to(torch.float32 if step_rewards.device.type == "mps" else torch.float64)
+    rewards = step_rewards.detach()
     if scored is not None:
         scored = (group_count(trajectories, count, ~scored) == 0).index_select(0, trajectories)
         rewards = select(rewards, scored)
@@ -205,7 +206,7 @@ def _read_penalties(step_penalties: Tensor, rows: _Rows) -> Tensor:
     checks.floating(step_penalties, "step_penalties")
     checks.same_shape(step_penalties, "step_penalties", rows.rewards, "step_rewards")
     checks.finite(step_penalties, "step_penalties", where=rows.scored)
-    penalties = step_penalties.to(rows.rewards.dtype)
+    penalties = step_penalties.to(accumulator(rows.rewards))
     return penalties if rows.scored is None else select(penalties, rows.scored)
 
 
@@ -218,23 +219,40 @@ def _within(groups: Tensor, keys: Tensor, scored: Tensor | None) -> Tensor:
 
 
 def _returns(rows: _Rows, gamma: float) -> Tensor:
-    """Discount within each trajectory, whose rows may be anywhere but are in order of time.
-
-    All last steps first, then all steps before them, and so on: each return is rounded as in the plain loop over its trajectory, so
-    that equal ways to an end have equal returns wherever their rows stand, and a group of them is uniform.
-    """
-    count = len(rows.task_of)
-    lengths = group_count(rows.trajectories, count)
+    """Discount within each trajectory, whose rows may be anywhere but are in order of time; a few trajectories at a time."""
+    lengths = group_count(rows.trajectories, len(rows.task_of))
     owner, rewards, order = rows.trajectories, rows.rewards, None
     if bool((owner[1:] < owner[:-1]).any()):  # dense ids that never fall: each trajectory is one stretch of rows already
         order = torch.argsort(owner, stable=True)
         owner, rewards = owner.index_select(0, order), rewards.index_select(0, order)
+    returns = torch.empty_like(rewards, dtype=accumulator(rewards))
+    for members, steps in _blocks_of_trajectories(lengths, blocks(owner)):
+        _discount(owner[steps] - members.start, rewards[steps].to(returns.dtype), lengths[members], gamma, out=returns[steps])
+    return returns if order is None else torch.empty_like(returns).index_copy_(0, order, returns)
+
+
+def _blocks_of_trajectories(lengths: Tensor, rows: int) -> Iterator[tuple[slice, slice]]:
+    """Yield slices of whole trajectories, with at least `rows` rows but for the last, and the slices of their rows."""
+    ends = lengths.cumsum(0)
+    total, first, start = int(ends[-1]), 0, 0
+    while start < total:
+        last = min(int(torch.searchsorted(ends, start + rows)), len(ends) - 1)
+        end = int(ends[last])
+        yield slice(first, last + 1), slice(start, end)
+        first, start = last + 1, end
+
+
+def _discount(owner: Tensor, rewards: Tensor, lengths: Tensor, gamma: float, out: Tensor) -> None:
+    """Write the returns of trajectories that stand one behind the other.
+
+    All last steps first, then all steps before them, and so on: each return is rounded as in the plain loop over its trajectory, so
+    that equal ways to an end have equal returns wherever their rows stand, and a group of them is uniform.
+    """
     place, alive = _by_steps_left(owner, lengths)
     levels = torch.empty_like(rewards).index_copy_(0, place, rewards)
     for after, level in itertools.pairwise(levels.split(alive.tolist())):
         level.add_(gamma * after[: len(level)])
-    returns = levels.index_select(0, place)
-    return returns if order is None else torch.empty_like(returns).index_copy_(0, order, returns)
+    torch.index_select(levels, 0, place, out=out)
 
 
 def _by_steps_left(owner: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:

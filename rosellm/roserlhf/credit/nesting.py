@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
+from rosellm.roserlhf.credit.identifiers import blocks
 from rosellm.roserlhf.errors import GroupError
 
 Singleton = Literal["zero", "error"]
@@ -19,7 +21,11 @@ def group_of_members(members: Tensor, count: int, groups: Tensor, argument: str)
     fix = "the id of each is unique over the batch: use (group, member) pairs if yours are counted within a group"
 
     def read() -> tuple[Tensor, Tensor]:
-        return members, group.index_select(0, members) != groups
+        other = torch.empty_like(members, dtype=torch.bool)
+        size = blocks(members)
+        for part, rows, own in zip(other.split(size), members.split(size), groups.split(size), strict=True):
+            torch.ne(group.index_select(0, rows), own, out=part)
+        return members, other
 
     checks.each(argument, "belong to one group each (as dense numbers here)", read, GroupError, fix=fix)
     return group
