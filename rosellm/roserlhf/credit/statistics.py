@@ -78,8 +78,8 @@ class GroupStatistics:
 
     def standardized(self, std: StdKind = "population", eps: float = 0.0, out: Tensor | None = None) -> Tensor:
         """`[..., N]` distance from the mean over (deviation + eps); exactly 0 in a uniform group, whatever `eps` is."""
-        distance, deviation = self._in_spreads(std, out)
-        scale = torch.where(self.uniform, 1.0, deviation + eps / self.spread)
+        distance, deviation, spread = self._in_spreads(std, out)
+        scale = deviation.add_(spread.reciprocal_().mul_(eps)).masked_fill_(self.uniform, 1.0)
         for part, ids in zip(distance.split(blocks(self.ids), -1), self.ids.split(blocks(self.ids)), strict=True):
             part.div_(scale.index_select(-1, ids))
         return distance
@@ -87,9 +87,9 @@ class GroupStatistics:
     def _centred(self, values: Tensor, ids: Tensor, where: Tensor | None) -> Tensor:
         return _select(_above(self.low, values, ids, where) - self.mean_above_low.index_select(-1, ids), where)
 
-    def _in_spreads(self, std: StdKind, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Distances from the mean and deviations with the spread as their unit: squares in [0, 1] neither overflow nor vanish."""
-        unit, squares = torch.where(self.uniform, 1.0, self.spread), torch.zeros_like(self.low)
+    def _in_spreads(self, std: StdKind, out: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Distances from the mean, deviations, and their unit: the spread, or 1. Squares then neither overflow nor vanish."""
+        unit, squares = self.spread.masked_fill_(self.uniform, 1.0), torch.zeros_like(self.low)
 
         def measure(values: Tensor, ids: Tensor, where: Tensor | None) -> Tensor:
             distance = self._centred(values, ids, where).div_(unit.index_select(-1, ids))
@@ -98,7 +98,7 @@ class GroupStatistics:
 
         distance = self._rows(measure, out)
         free = self.count if std == "population" else self.count - 1
-        return distance, (squares / free.clamp(min=1)).sqrt()
+        return distance, squares.div_(free.clamp(min=1)).sqrt_(), unit
 
     def _rows(self, of_block: Callable[[Tensor, Tensor, Tensor | None], Tensor], out: Tensor | None = None) -> Tensor:
         result = torch.empty(self.values.shape, dtype=self.low.dtype, device=self.values.device) if out is None else out
@@ -132,7 +132,7 @@ def group_statistics(values: Tensor, ids: Tensor, where: Tensor | None = None, g
     total = torch.zeros_like(low)
     for numbers, members, chosen in _in_blocks(values, ids, where):
         total.index_add_(-1, members, _above(low, numbers, members, chosen))
-    return GroupStatistics(values, ids, where, count, low, high, high == low, total / count.clamp(min=1))
+    return GroupStatistics(values, ids, where, count, low, high, high == low, total.div_(count.clamp(min=1)))
 
 
 def group_count(ids: Tensor, groups: int, where: Tensor | None = None) -> Tensor:
@@ -198,4 +198,4 @@ def _select(values: Tensor, where: Tensor | None) -> Tensor:
 
 def _flip_negative(bits: Tensor) -> Tensor:
     """Turn the bits of floating-point numbers into integers of the same order, and back: below zero, larger bits are smaller."""
-    return bits ^ ((bits >> (8 * bits.itemsize - 1)) & torch.iinfo(bits.dtype).max)
+    return (bits >> (8 * bits.itemsize - 1)).bitwise_and_(torch.iinfo(bits.dtype).max).bitwise_xor_(bits)
