@@ -131,7 +131,7 @@ OBJECTIVES: dict[str, exact.Objective] = {
     "clipped": clipped,
     "dual clip": lambda c, o, a, m, **h: losses.clipped_policy_loss(c, o, a, m, dual_clip=1.5, **h),
     "decoupled": lambda c, o, a, m, **h: losses.decoupled_policy_loss(
-        c, losses.log_linear_proximal(o, c, 0, 1, 2), o, a, m, clip_low=0.2, clip_high=0.28, behavior_cap=1.4, **h
+        c, losses.log_linear_proximal(o, c, 0, 1, 2), o, a, m, clip_low=0.2, clip_high=0.28, behaviour_cap=1.4, **h
     ),
     "cispo": lambda c, o, a, m, **h: losses.cispo_policy_loss(c, o, a, m, ratio_max=1.5, **h),
     "cispo with a floor": lambda c, o, a, m, **h: losses.cispo_policy_loss(c, o, a, m, ratio_max=1.5, ratio_min=0.5, **h),

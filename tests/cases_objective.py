@@ -128,8 +128,8 @@ def _grpo(sequences: list[Sequence]) -> oracles.Tokens:
 
 def _decoupled(sequences: list[Sequence], truncate: bool) -> oracles.Tokens:
     current, proximal, advantages, mask = _columns(sequences)
-    behavior = [[1.3 * value for value in row] for row in proximal]
-    return oracles.decoupled(current, proximal, behavior, advantages, mask, LOW, HIGH, CAP, truncate)
+    behaviour = [[1.3 * value for value in row] for row in proximal]
+    return oracles.decoupled(current, proximal, behaviour, advantages, mask, LOW, HIGH, CAP, truncate)
 
 
 OBJECTIVES: dict[str, Objective] = {
@@ -163,7 +163,7 @@ OBJECTIVES: dict[str, Objective] = {
     ),
     "decoupled": Objective(
         lambda b, **how: losses.decoupled_policy_loss(
-            b.current, b.old, 1.3 * b.old, b.advantages, b.mask, clip_low=LOW, clip_high=HIGH, behavior_cap=CAP, **how
+            b.current, b.old, 1.3 * b.old, b.advantages, b.mask, clip_low=LOW, clip_high=HIGH, behaviour_cap=CAP, **how
         ),
         lambda s: _decoupled(s, truncate=False),
     ),
@@ -176,7 +176,7 @@ OBJECTIVES: dict[str, Objective] = {
             b.mask,
             clip_low=LOW,
             clip_high=HIGH,
-            behavior_cap=CAP,
+            behaviour_cap=CAP,
             cap="truncate",
             **how,
         ),

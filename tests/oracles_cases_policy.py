@@ -328,10 +328,10 @@ makes("cispo")(lambda draw: cispo(draw, 0, "seq_token_mean"))
 
 def decoupled(draw: Draw, inclusive: dict[str, Any]) -> Parts:
     current, proximal, mask = tokens(draw, 2)
-    behavior = proximal + 0.8 * draw.standard_normal(proximal.shape)
+    behaviour = proximal + 0.8 * draw.standard_normal(proximal.shape)
     a = draw.standard_normal(current.shape)
     a[1, 1] = 0.0
-    weight = np.exp(proximal - behavior)
+    weight = np.exp(proximal - behaviour)
     capped = np.where(weight <= 1.5, weight, 0)
     value, slope = clipped(np.exp(current - proximal), a, 0.1, 0.25, None)
 
@@ -346,7 +346,7 @@ def decoupled(draw: Draw, inclusive: dict[str, Any]) -> Parts:
         "objective_no_cap": average(weight * value, mask, "token"),
         "grad_objective_wrt_cur_logp_capped": capped * slope * mask / mask.sum(),
     }
-    inputs = {"behavior_logp": behavior, "prox_logp": proximal, "cur_logp": current, "advantages": a, "mask": mask}
+    inputs = {"behavior_logp": behaviour, "prox_logp": proximal, "cur_logp": current, "advantages": a, "mask": mask}
     return inputs, {"eps_low": 0.1, "eps_high": 0.25, "behavior_cap": 1.5, **inclusive}, expected
 
 

@@ -38,13 +38,13 @@ def kl_value_and_slope(log_ratio: float, log_weight: float | None, estimator: st
     return weight * value, weight * (slope + value if estimator in ("k1", "k3") else slope)
 
 
-def kl_charged(rewards: Rows, behavior: Rows, reference: Rows, mask: Mask, coefficient: float, estimator: str) -> Rows:
+def kl_charged(rewards: Rows, behaviour: Rows, reference: Rows, mask: Mask, coefficient: float, estimator: str) -> Rows:
     """r - beta k on the tokens that were sampled."""
     charged = [list(row) for row in rewards]
     for i, row in enumerate(mask):
         for t, live in enumerate(row):
             if live:
-                charged[i][t] -= coefficient * kl_value(behavior[i][t] - reference[i][t], estimator)
+                charged[i][t] -= coefficient * kl_value(behaviour[i][t] - reference[i][t], estimator)
     return charged
 
 
@@ -105,12 +105,12 @@ def _units(row: list[int], level: str, ids: list[int] | None) -> list[list[int]]
     return list(units.values())
 
 
-def off_policy_masked(current: Rows, behavior: Rows, advantages: Rows, mask: Mask, delta: float) -> Mask:
+def off_policy_masked(current: Rows, behaviour: Rows, advantages: Rows, mask: Mask, delta: float) -> Mask:
     """Keep all but the tokens with A < 0 of rows whose mean log(behaviour / current) is above delta."""
     keep = [list(row) for row in mask]
     for i, row in enumerate(mask):
         live = [t for t, m in enumerate(row) if m]
-        drift = sum(behavior[i][t] - current[i][t] for t in live) / max(len(live), 1)
+        drift = sum(behaviour[i][t] - current[i][t] for t in live) / max(len(live), 1)
         for t in live:
             if advantages[i][t] < 0 and drift > delta:
                 keep[i][t] = 0

@@ -84,12 +84,20 @@ def total_variation(
 
 
 def decoupled(
-    current: Rows, proximal: Rows, behavior: Rows, advantages: Rows, mask: Mask, low: float, high: float, cap: float, truncate: bool
+    current: Rows,
+    proximal: Rows,
+    behaviour: Rows,
+    advantages: Rows,
+    mask: Mask,
+    low: float,
+    high: float,
+    cap: float,
+    truncate: bool,
 ) -> Tokens:
     """The clipped surrogate around the proximal policy, times the capped ratio of proximal to behaviour."""
     out = clipped(current, proximal, advantages, mask, low, high)
     for i, t in _live(mask):
-        weight = math.exp(proximal[i][t] - behavior[i][t])
+        weight = math.exp(proximal[i][t] - behaviour[i][t])
         if weight > cap:
             weight = cap if truncate else 0.0
         out.values[i][t] *= weight

@@ -217,7 +217,7 @@ def test_a_divergence_as_a_loss(estimator: losses.KlEstimator) -> None:
         return losses.kl_loss(current, reference, mask, estimator=estimator, **how)
 
     def weighted(current: Tensor, old: Tensor, reference: Tensor, mask: Tensor, **how: Any) -> Any:
-        return losses.kl_loss(current, reference, mask, estimator=estimator, behavior_logprobs=old, **how)
+        return losses.kl_loss(current, reference, mask, estimator=estimator, behaviour_logprobs=old, **how)
 
     on, off = exact.groups(1), exact.groups(1, sampled_by=BEHAVIOUR)
     with warnings.catch_warnings():

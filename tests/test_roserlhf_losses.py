@@ -472,7 +472,7 @@ def test_outputs_are_frozen_and_have_the_named_fields() -> None:
             "loss", "objective", "approximate_kl", "rejected_fraction", "mean_probability_change", "mean_ratio", "trusted_mask",
         },
         losses.DecoupledPolicyLossOutput: {
-            "loss", "objective", "approximate_kl", "clip_fraction", "mean_ratio", "mean_behavior_weight", "behavior_cap_fraction",
+            "loss", "objective", "approximate_kl", "clip_fraction", "mean_ratio", "mean_behaviour_weight", "behaviour_cap_fraction",
         },
         losses.ValueLossOutput: {"loss", "objective", "clip_fraction", "explained_variance"},
     }  # fmt: skip

@@ -23,36 +23,36 @@ def loss(**how: Any) -> tuple[Any, torch.Tensor]:
 
 def test_a_stale_token_is_masked_and_stays_in_the_denominator() -> None:
     # b = e^.2, e^-.1, e^1.9 = 6.69, 1; surrogates e^.1, -.8, 1, 1.2; (1.22140 * 1.10517 - .90484 * .8 + 0 + 1.2) / 4
-    out, current = loss(behavior_cap=5.0)
+    out, current = loss(behaviour_cap=5.0)
     close(out.objective, 0.45649721828680884)
     close(gradient(-out.loss, current), [[0.3374647018940008, 0.0, 0.0, 0.0]])
-    assert counted(out.partials["behavior_cap_fraction"]) == (1, 4)
-    close(out.mean_behavior_weight, (1.2214027581601699 + 0.9048374180359596 + 1.0) / 4)
-    close(out.partials["mean_behavior_ratio"].mean(), (1.2214027581601699 + 0.9048374180359596 + 6.6858944422792685 + 1.0) / 4)
+    assert counted(out.partials["behaviour_cap_fraction"]) == (1, 4)
+    close(out.mean_behaviour_weight, (1.2214027581601699 + 0.9048374180359596 + 1.0) / 4)
+    close(out.partials["mean_behaviour_ratio"].mean(), (1.2214027581601699 + 0.9048374180359596 + 6.6858944422792685 + 1.0) / 4)
 
 
 def test_without_a_cap_one_stale_token_outweighs_the_batch() -> None:
     out, _ = loss()
     close(out.objective, 2.127970828856626)
-    assert out.behavior_cap_fraction == 0.0
+    assert out.behaviour_cap_fraction == 0.0
 
 
 def test_a_truncated_weight_is_the_cap() -> None:
-    out, current = loss(behavior_cap=5.0, cap="truncate")
+    out, current = loss(behaviour_cap=5.0, cap="truncate")
     close(out.objective, 0.45649721828680884 + 5.0 / 4)
     close(gradient(-out.loss, current), [[0.3374647018940008, 0.0, 5.0 / 4, 0.0]])
 
 
 def test_a_weight_on_the_cap_is_kept() -> None:
     zeros = tensor([[0.0]])
-    out = decoupled_policy_loss(zeros, zeros, zeros, tensor([[1.0]]), tensor([[1]]), clip_low=0.2, clip_high=0.2, behavior_cap=1.0)
+    out = decoupled_policy_loss(zeros, zeros, zeros, tensor([[1.0]]), tensor([[1]]), clip_low=0.2, clip_high=0.2, behaviour_cap=1.0)
     assert out.objective == 1.0
-    assert out.behavior_cap_fraction == 0.0
+    assert out.behaviour_cap_fraction == 0.0
 
 
 def test_where_proximal_is_behaviour_it_is_ppo() -> None:
     current = tensor([[-0.7, -0.9, -0.1, -0.6]], grad=True)
-    out = decoupled_policy_loss(current, BEHAVIOR, BEHAVIOR, CREDIT, ONES, clip_low=0.2, clip_high=0.3, behavior_cap=5.0)
+    out = decoupled_policy_loss(current, BEHAVIOR, BEHAVIOR, CREDIT, ONES, clip_low=0.2, clip_high=0.3, behaviour_cap=5.0)
     plain = clipped_policy_loss(current, BEHAVIOR, CREDIT, ONES, clip_low=0.2, clip_high=0.3)
     close(out.loss, plain.loss.item())
     assert gradient(out.loss, current) == gradient(plain.loss, current)
@@ -60,20 +60,20 @@ def test_where_proximal_is_behaviour_it_is_ppo() -> None:
 
 
 def test_no_evidence_gets_a_gradient() -> None:
-    proximal, behavior, credit = evidence = [part.clone().requires_grad_() for part in (PROXIMAL, BEHAVIOR, CREDIT)]
+    proximal, behaviour, credit = evidence = [part.clone().requires_grad_() for part in (PROXIMAL, BEHAVIOR, CREDIT)]
     current = tensor([[-0.7, -0.9, -0.1, -0.6]], grad=True)
-    decoupled_policy_loss(current, proximal, behavior, credit, ONES, clip_low=0.2, clip_high=0.2).loss.backward()
+    decoupled_policy_loss(current, proximal, behaviour, credit, ONES, clip_low=0.2, clip_high=0.2).loss.backward()
     assert [one.grad for one in evidence] == [None] * 3
 
 
 def test_a_cap_that_is_none() -> None:
-    with pytest.raises(RangeError, match="behavior_cap must be given for cap='truncate', got None"):
+    with pytest.raises(RangeError, match="behaviour_cap must be given for cap='truncate', got None"):
         loss(cap="truncate")
     with pytest.raises(RangeError, match="cap must be one of 'mask', 'truncate', got 'clip'"):
-        loss(cap="clip", behavior_cap=2.0)
-    with pytest.raises(RangeError, match=r"behavior_cap must be in \(0, inf\), got 0"):
-        loss(behavior_cap=0)
-    with pytest.raises(ShapeError, match="behavior_logprobs must have the shape of action_mask"):
+        loss(cap="clip", behaviour_cap=2.0)
+    with pytest.raises(RangeError, match=r"behaviour_cap must be in \(0, inf\), got 0"):
+        loss(behaviour_cap=0)
+    with pytest.raises(ShapeError, match="behaviour_logprobs must have the shape of action_mask"):
         decoupled_policy_loss(PROXIMAL, PROXIMAL, BEHAVIOR[0], CREDIT, ONES, clip_low=0.2, clip_high=0.2)
 
 
@@ -82,8 +82,8 @@ def test_a_cap_that_is_none() -> None:
 
 def test_the_share_is_the_age_of_the_token() -> None:
     # versions 2, 4, 6 with proximal 6 and current 7: shares 4/5, 2/3, 0; current is one above behaviour
-    behavior, current = tensor([-2.0, -2.0, -2.0]), tensor([-1.0, -1.0, -1.0], grad=True)
-    found = log_linear_proximal(behavior, current, tensor([2, 4, 6]), 6, 7)
+    behaviour, current = tensor([-2.0, -2.0, -2.0]), tensor([-1.0, -1.0, -1.0], grad=True)
+    found = log_linear_proximal(behaviour, current, tensor([2, 4, 6]), 6, 7)
     close(found, [-2 + 4 / 5, -2 + 2 / 3, -2.0])
     assert not found.requires_grad
 
@@ -94,21 +94,21 @@ def test_equal_versions_are_the_behaviour_policy() -> None:
 
 
 def test_versions_broadcast_and_masked_rubbish_stays_where_it_is() -> None:
-    behavior, current = tensor([[math.nan, -2.0], [-2.0, -2.0]]), tensor([[0.0, 0.0], [0.0, 0.0]])
-    found = log_linear_proximal(behavior, current, tensor([[-1], [0]]), 1, 2)
+    behaviour, current = tensor([[math.nan, -2.0], [-2.0, -2.0]]), tensor([[0.0, 0.0], [0.0, 0.0]])
+    found = log_linear_proximal(behaviour, current, tensor([[-1], [0]]), 1, 2)
     close(found[0, 1], -2 + 2 * 2 / 3)
     close(found[1], [-1.0, -1.0])
     assert found[0, 0].isnan()
 
 
 def test_versions_out_of_order() -> None:
-    with raises(RangeError, match="proximal_versions must lie between behavior_versions and current_versions, got the value 3"):
+    with raises(RangeError, match="proximal_versions must lie between behaviour_versions and current_versions, got the value 3"):
         log_linear_proximal(tensor([-1.0]), tensor([-1.0]), 4, 3, 5)
     with raises(RangeError, match="proximal_versions must lie between"):
         log_linear_proximal(tensor([-1.0]), tensor([-1.0]), 1, 6, 5)
     with pytest.raises(DtypeError, match=r"current_versions must be an integer or a tensor of integers, got 5\.0"):
         log_linear_proximal(tensor([-1.0]), tensor([-1.0]), 1, 4, 5.0)  # type: ignore[arg-type]
-    with pytest.raises(DtypeError, match="behavior_versions must be an integer tensor"):
+    with pytest.raises(DtypeError, match="behaviour_versions must be an integer tensor"):
         log_linear_proximal(tensor([-1.0]), tensor([-1.0]), tensor([1.0]), 4, 5)
-    with pytest.raises(ShapeError, match=r"behavior_versions must broadcast to \(1,\), got \(2,\)"):
+    with pytest.raises(ShapeError, match=r"behaviour_versions must broadcast to \(1,\), got \(2,\)"):
         log_linear_proximal(tensor([-1.0]), tensor([-1.0]), tensor([1, 2]), 4, 5)

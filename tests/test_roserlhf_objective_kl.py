@@ -78,14 +78,14 @@ def test_expected_gradient_as_a_loss(estimator: Any) -> None:
 def test_with_behaviour_logprobs_every_estimator_has_the_right_expected_gradient(estimator: Any) -> None:
     """Tokens from another policy, weighted; k1 and k3 do not warn (warnings are errors here)."""
     theta, reference, reverse, _ = _divergences()
-    behavior = tensor(BEHAVIOR).softmax(0)
+    behaviour = tensor(BEHAVIOR).softmax(0)
 
     def loss(current: Tensor) -> Tensor:
         return kl_loss(
-            current, reference.log(), torch.ones_like(current), estimator=estimator, behavior_logprobs=behavior.log()
+            current, reference.log(), torch.ones_like(current), estimator=estimator, behaviour_logprobs=behaviour.log()
         ).token_loss
 
-    torch.testing.assert_close(_expected_gradient(loss, behavior, theta), reverse, rtol=0, atol=1e-12)
+    torch.testing.assert_close(_expected_gradient(loss, behaviour, theta), reverse, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
@@ -145,7 +145,7 @@ def test_loss_by_hand() -> None:
     rows=st.lists(st.lists(st.tuples(*[st.floats(-6, 0)] * 3, st.integers(0, 1)), min_size=3, max_size=3), min_size=1, max_size=3)
 )
 def test_loss_equals_the_oracle(estimator: Any, weighted: bool, rows: list[list[tuple[float, float, float, int]]]) -> None:
-    current, reference, behavior, mask = (tensor([[token[k] for token in row] for row in rows]) for k in range(4))
+    current, reference, behaviour, mask = (tensor([[token[k] for token in row] for row in rows]) for k in range(4))
     current.requires_grad_()
     live = [token for row in rows for token in row if token[3]]
     out = kl_loss(
@@ -153,7 +153,7 @@ def test_loss_equals_the_oracle(estimator: Any, weighted: bool, rows: list[list[
         reference,
         mask,
         estimator=estimator,
-        behavior_logprobs=behavior if weighted else None,
+        behaviour_logprobs=behaviour if weighted else None,
         denominator=float(max(len(live), 1)),
     )
     found = [
@@ -168,8 +168,8 @@ def test_loss_equals_the_oracle(estimator: Any, weighted: bool, rows: list[list[
 def test_importance_weighted_k3_of_the_reference_case() -> None:
     ratios, weights = [0.2, -0.3], [1.1051709180756477, 0.9048374180359595]
     current = tensor([ratios], grad=True)
-    behavior = current.detach() - tensor([weights]).log()
-    out = kl_loss(current, torch.zeros_like(current), tensor([[1, 1]]), estimator="k3", behavior_logprobs=behavior)
+    behaviour = current.detach() - tensor([weights]).log()
+    out = kl_loss(current, torch.zeros_like(current), tensor([[1, 1]]), estimator="k3", behaviour_logprobs=behaviour)
     close(out.token_loss.detach(), [[0.020700683575441445, 0.04511411471342247]])
     close(gradient(out.token_loss.sum(), current), [[w * ratio for w, ratio in zip(weights, ratios, strict=True)]])
     close(out.partials["mean_ratio"].mean(), sum(weights) / 2)
@@ -192,10 +192,10 @@ def test_loss_takes_every_layout(estimator: Any) -> None:
 
 
 def test_gradients_by_finite_differences() -> None:
-    current, reference, behavior = tensor([[-1.0, -2.5]], grad=True), tensor([[-1.5, -1.0]]), tensor([[-0.8, -2.0]])
+    current, reference, behaviour = tensor([[-1.0, -2.5]], grad=True), tensor([[-1.5, -1.0]]), tensor([[-0.8, -2.0]])
     ones = torch.ones_like(reference)
     assert torch.autograd.gradcheck(lambda c: kl_loss(c, reference, ones, estimator="k2").loss, (current,))
-    attached = functools.partial(kl_loss, action_mask=ones, estimator="k3", behavior_logprobs=behavior)
+    attached = functools.partial(kl_loss, action_mask=ones, estimator="k3", behaviour_logprobs=behaviour)
     assert torch.autograd.gradcheck(lambda c: attached(c, reference).loss, (current,))
     logits, other = tensor([[0.3, -0.2, 1.0]], grad=True), tensor([[0.1, 0.4, -0.5]])
     assert torch.autograd.gradcheck(lambda z: exact_kl(z, other, temperature=0.7), (logits,))
@@ -239,19 +239,19 @@ def test_measuring_does_not_warn() -> None:
 
 @pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
 def test_penalty_equals_the_oracle(estimator: Any) -> None:
-    rewards, behavior, reference = [[0.5, 0.0, 1.0], [0.0, 2.0, 0.0]], [[-1.0, -2.0, -0.5], [-3.0, -1.0, -1.0]], [[-2.0] * 3] * 2
+    rewards, behaviour, reference = [[0.5, 0.0, 1.0], [0.0, 2.0, 0.0]], [[-1.0, -2.0, -0.5], [-3.0, -1.0, -1.0]], [[-2.0] * 3] * 2
     mask = [[1, 0, 1], [1, 1, 0]]
-    seen = kl_penalty(tensor(rewards), tensor(behavior), tensor(reference), tensor(mask), coefficient=0.3, estimator=estimator)
-    close(seen, oracles.kl_charged(rewards, behavior, reference, mask, 0.3, estimator))
+    seen = kl_penalty(tensor(rewards), tensor(behaviour), tensor(reference), tensor(mask), coefficient=0.3, estimator=estimator)
+    close(seen, oracles.kl_charged(rewards, behaviour, reference, mask, 0.3, estimator))
 
 
 def test_R35_environment_tokens_add_no_kl() -> None:
     """Action, tool, action with log-ratios 0, 10, 0 and coefficient 0.1: the returns of the actions are 1, the mean KL is 0."""
-    behavior, reference, mask = tensor([-1.0, -1.0, -1.0]), tensor([-1.0, -11.0, -1.0]), tensor([True, False, True])
-    rewards = kl_penalty(tensor([0.0, 0.0, 1.0]), behavior, reference, mask, coefficient=0.1)
+    behaviour, reference, mask = tensor([-1.0, -1.0, -1.0]), tensor([-1.0, -11.0, -1.0]), tensor([True, False, True])
+    rewards = kl_penalty(tensor([0.0, 0.0, 1.0]), behaviour, reference, mask, coefficient=0.1)
     returns = rewards.flip(0).cumsum(0).flip(0)
     assert returns[mask].tolist() == [1.0, 1.0]
-    assert masked_mean(kl_estimate(behavior, reference, mask, estimator="k1"), mask) == 0
+    assert masked_mean(kl_estimate(behaviour, reference, mask, estimator="k1"), mask) == 0
 
 
 def test_penalty_leaves_other_rewards_as_they_are() -> None:
@@ -315,7 +315,7 @@ def test_huge_finite_log_ratios_stay_finite() -> None:
 @pytest.mark.parametrize("junk", [math.nan, math.inf, -math.inf, 1e30])
 def test_masked_positions_hold_anything(junk: float) -> None:
     current, reference = tensor([[-1.0, junk]], grad=True), tensor([[-2.0, junk]])
-    out = kl_loss(current, reference, tensor([[1, 0]]), behavior_logprobs=tensor([[-1.0, junk]]))
+    out = kl_loss(current, reference, tensor([[1, 0]]), behaviour_logprobs=tensor([[-1.0, junk]]))
     close(gradient(out.loss, current), [[1.0, 0.0]])
     close(kl_estimate(current.detach(), reference, tensor([[1, 0]]), estimator="k1"), [[1.0, 0.0]])
     logits = tensor([[0.3, 0.1], [junk, junk]], grad=True)
@@ -378,8 +378,8 @@ def test_bad_input_is_named() -> None:
         kl_penalty(logprobs, logprobs, logprobs, ones, coefficient=-0.1)
     with raises(errors.NonFiniteError, "reference_logprobs must be finite"):
         kl_loss(logprobs, tensor([[-1.0, -math.inf]]), ones)
-    with raises(errors.NonFiniteError, "behavior_logprobs must be finite"):
-        kl_loss(logprobs, logprobs, ones, behavior_logprobs=tensor([[-1.0, -math.inf]]))
+    with raises(errors.NonFiniteError, "behaviour_logprobs must be finite"):
+        kl_loss(logprobs, logprobs, ones, behaviour_logprobs=tensor([[-1.0, -math.inf]]))
     with raises(errors.NonFiniteError, "rewards must be finite"):
         kl_penalty(tensor([[math.nan, 0.0]]), logprobs, logprobs, ones, coefficient=0.1)
     with raises(errors.MaskError, "empty mask"):
@@ -409,7 +409,7 @@ def test_compiles_without_a_break(estimator: Any) -> None:
     current, reference = torch.randn(2, 5, device=DEVICE, requires_grad=True), torch.randn(2, 5, device=DEVICE)
     ones = torch.ones(2, 5, dtype=torch.bool, device=DEVICE)
     call = functools.partial(
-        kl_loss, reference_logprobs=reference, action_mask=ones, estimator=estimator, behavior_logprobs=reference
+        kl_loss, reference_logprobs=reference, action_mask=ones, estimator=estimator, behaviour_logprobs=reference
     )
     compiled = torch.compile(lambda c: call(c).loss, fullgraph=True, backend="eager")
     torch.testing.assert_close(compiled(current), call(current).loss)

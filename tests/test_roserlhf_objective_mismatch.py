@@ -158,10 +158,10 @@ def test_opsm_of_the_reference_case() -> None:
 
 
 def test_opsm_masks_single_tokens_where_the_sign_changes_inside_a_sequence() -> None:
-    current, behavior, mask = [[-2.0, -1.0, -1.0], [-1.0] * 3], [[-1.0] * 3, [-1.0] * 3], [[1, 1, 0], [1, 1, 1]]
+    current, behaviour, mask = [[-2.0, -1.0, -1.0], [-1.0] * 3], [[-1.0] * 3, [-1.0] * 3], [[1, 1, 0], [1, 1, 1]]
     credit = [[-1.0, 1.0, -1.0], [-1.0] * 3]
-    seen = opsm(tensor(current), tensor(behavior), tensor(credit), tensor(mask), delta=0.25)
-    assert seen.keep_mask.long().tolist() == oracles.off_policy_masked(current, behavior, credit, mask, 0.25)
+    seen = opsm(tensor(current), tensor(behaviour), tensor(credit), tensor(mask), delta=0.25)
+    assert seen.keep_mask.long().tolist() == oracles.off_policy_masked(current, behaviour, credit, mask, 0.25)
     assert seen.weights.tolist() == [[0.0, 1.0, 0.0], [1.0] * 3]
 
 
@@ -280,18 +280,18 @@ LOSSES: dict[str, Callable[..., Any]] = {
 
 def a_batch() -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(1)
-    behavior, proximal, current, advantages = (
+    behaviour, proximal, current, advantages = (
         torch.randn(3, 5, generator=generator, dtype=torch.float64).to(DEVICE) for _ in range(4)
     )
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 1, 0], [1, 1, 1, 0, 0]], dtype=torch.bool, device=DEVICE)
-    return behavior, behavior + proximal * 0.7, (behavior + current * 0.4).requires_grad_(), advantages, mask
+    return behaviour, behaviour + proximal * 0.7, (behaviour + current * 0.4).requires_grad_(), advantages, mask
 
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_correction_weighs_the_token_losses_of_every_objective(name: str, level: Any) -> None:
-    behavior, proximal, current, advantages, mask = a_batch()
-    correction = mismatch_correction(proximal, behavior, mask, level=level, action="mask", ratio_min=0.6, ratio_max=1.6)
+    behaviour, proximal, current, advantages, mask = a_batch()
+    correction = mismatch_correction(proximal, behaviour, mask, level=level, action="mask", ratio_min=0.6, ratio_max=1.6)
     assert not correction.weights.requires_grad
     weighted, same_mask = correction.apply(advantages, mask)
     assert (same_mask == mask).all()
@@ -309,17 +309,17 @@ def test_a_correction_weighs_the_token_losses_of_every_objective(name: str, leve
 @pytest.mark.parametrize(("cap", "action"), [("mask", "mask"), ("truncate", "truncate")])
 def test_a_corrected_clip_is_the_decoupled_loss(cap: Any, action: Any) -> None:
     """The reference case of decoupled PPO: weights e^0.2, e^-0.1, e^1.9 > 5, 1; masked, the objective is 0.456497."""
-    behavior, proximal, current = (
+    behaviour, proximal, current = (
         tensor([[-1.0, -0.5, -2.0, -1.0]]),
         tensor([[-0.8, -0.6, -0.1, -1.0]]),
         tensor([[-0.7, -0.9, -0.1, -0.6]]),
     )
     advantages, mask = tensor([[1.0, -1.0, 1.0, 1.0]]), tensor([[1, 1, 1, 1]])
-    correction = mismatch_correction(proximal, behavior, mask, level="token", action=action, ratio_max=5.0)
+    correction = mismatch_correction(proximal, behaviour, mask, level="token", action=action, ratio_max=5.0)
     credit, live = correction.apply(advantages, mask)
     seen = losses.clipped_policy_loss(current, proximal, credit, live)
     wanted = losses.decoupled_policy_loss(
-        current, proximal, behavior, advantages, mask, clip_low=0.2, clip_high=0.2, behavior_cap=5.0, cap=cap
+        current, proximal, behaviour, advantages, mask, clip_low=0.2, clip_high=0.2, behaviour_cap=5.0, cap=cap
     )
     torch.testing.assert_close(seen.token_loss, wanted.token_loss)
     if cap == "mask":
@@ -338,10 +338,10 @@ def test_rejected_tokens_stay_in_the_denominator_or_leave_it() -> None:
 
 def test_rejected_members_leave_baseline_numerator_and_denominator_together() -> None:
     """Three rollouts with rewards 1, 0, 5, the last rejected: as if it had never been sampled."""
-    behavior = torch.zeros(3, 2, dtype=torch.float64, device=DEVICE)
-    proximal, mask = behavior + tensor([[0.0], [0.1], [3.0]]), torch.ones(3, 2, dtype=torch.bool, device=DEVICE)
+    behaviour = torch.zeros(3, 2, dtype=torch.float64, device=DEVICE)
+    proximal, mask = behaviour + tensor([[0.0], [0.1], [3.0]]), torch.ones(3, 2, dtype=torch.bool, device=DEVICE)
     correction = mismatch_correction(
-        proximal, behavior, mask, level="geometric_sequence", action="mask", ratio_max=2.0, weight="one"
+        proximal, behaviour, mask, level="geometric_sequence", action="mask", ratio_max=2.0, weight="one"
     )
     kept = correction.kept_sequences()
     assert kept.tolist() == [True, True, False]
@@ -415,9 +415,9 @@ def test_behaviour_equal_to_target_changes_nothing(name: str) -> None:
 
 
 def test_stale_data_never_has_mean_ratio_one() -> None:
-    behavior, proximal, _, _, mask = a_batch()
+    behaviour, proximal, _, _, mask = a_batch()
     for level in LEVELS:
-        seen = mismatch_correction(proximal, behavior, mask, level=level, action="truncate", ratio_max=math.inf)
+        seen = mismatch_correction(proximal, behaviour, mask, level=level, action="truncate", ratio_max=math.inf)
         assert abs(seen.partials[f"{level}_ratio"].mean().item() - 1) > 1e-3
 
 
@@ -503,11 +503,11 @@ def test_a_product_over_thousands_of_tokens_does_not_overflow() -> None:
 
 def test_R36_a_rejected_overflow_is_selected_away() -> None:
     """Behaviour -100 against -1: the ratio e^99 overflows float32, is rejected, and nothing becomes NaN."""
-    proximal, behavior = torch.tensor([[-1.0, -1.0]], device=DEVICE), torch.tensor([[-100.0, -1.0]], device=DEVICE)
-    seen = icepop(proximal, behavior, torch.ones_like(proximal))
+    proximal, behaviour = torch.tensor([[-1.0, -1.0]], device=DEVICE), torch.tensor([[-100.0, -1.0]], device=DEVICE)
+    seen = icepop(proximal, behaviour, torch.ones_like(proximal))
     assert seen.weights.tolist() == [[0.0, 1.0]]
     unbounded = mismatch_correction(
-        proximal, behavior, torch.ones_like(proximal), level="token", action="mask", ratio_max=5.0, max_log_ratio=math.inf
+        proximal, behaviour, torch.ones_like(proximal), level="token", action="mask", ratio_max=5.0, max_log_ratio=math.inf
     )
     assert unbounded.weights.tolist() == [[0.0, 1.0]]
 
@@ -569,7 +569,7 @@ def test_ranks_that_hold_parts_of_sequences_agree(tmp_path: pathlib.Path) -> Non
 def test_bad_input_is_named() -> None:
     logs, ones = tensor([[-1.0, -2.0]]), tensor([[1, 1]])
     run: Any = functools.partial(mismatch_correction, logs, logs, ones, level="token", action="mask", ratio_max=2.0)
-    with raises(errors.NonFiniteError, "behavior_logprobs must be finite wherever its mask is true, got the value -inf"):
+    with raises(errors.NonFiniteError, "behaviour_logprobs must be finite wherever its mask is true, got the value -inf"):
         tis(logs, tensor([[-1.0, -math.inf]]), ones)
     for change, error, message in (
         ({"level": "sequence"}, errors.RangeError, "level must be one of 'token', 'geometric_sequence'"),
@@ -606,11 +606,11 @@ def test_half_precision_evidence_warns() -> None:
 
 
 def test_compiles_without_a_break() -> None:
-    behavior, proximal, _, advantages, mask = a_batch()
+    behaviour, proximal, _, advantages, mask = a_batch()
 
     def credit(evidence: Tensor) -> Tensor:
-        of_turns = mismatch_correction(evidence, behavior, mask, level="segment", action="truncate", ratio_max=2.0)
-        return (of_turns * tis(evidence, behavior, mask)).apply(advantages, mask)[0]
+        of_turns = mismatch_correction(evidence, behaviour, mask, level="segment", action="truncate", ratio_max=2.0)
+        return (of_turns * tis(evidence, behaviour, mask)).apply(advantages, mask)[0]
 
     torch.testing.assert_close(torch.compile(credit, fullgraph=True, backend="eager")(proximal), credit(proximal))
 
@@ -625,6 +625,6 @@ def test_reads_no_data_on_the_host(level: Any) -> None:
     seen.apply(torch.empty(2, device="meta"), mask, "kept")
     seen.kept_sequences()
     effective_sample_size(seen.partials)
-    losses.kl_loss(logs, logs, mask, behavior_logprobs=logs)
+    losses.kl_loss(logs, logs, mask, behaviour_logprobs=logs)
     losses.exact_kl(logs, logs, support=mask)
     losses.kl_penalty(logs, logs, logs, mask, coefficient=0.1)

@@ -362,22 +362,22 @@ def cispo(case: Case) -> Mapping[str, Any]:
 )
 def decoupled_ppo(case: Case) -> Mapping[str, Any]:
     case.choice("cap_inclusive", "", (True, ""))
-    current, proximal, behavior = case.leaf("cur_logp"), case.tensor("prox_logp"), case.tensor("behavior_logp")
+    current, proximal, behaviour = case.leaf("cur_logp"), case.tensor("prox_logp"), case.tensor("behavior_logp")
     advantages, mask = case.tensor("advantages"), case.tensor("mask").bool()
     bounds = {"clip_low": case["eps_low"], "clip_high": case["eps_high"]}
     limit = case.get("behavior_cap", None)
 
     def run(cap: float | None) -> Any:
-        return decoupled_policy_loss(current, proximal, behavior, advantages, mask, behavior_cap=cap, **bounds)
+        return decoupled_policy_loss(current, proximal, behaviour, advantages, mask, behaviour_cap=cap, **bounds)
 
     def capped() -> Tensor:
         """Where the policy has not moved and the advantage is 1, the surrogate is the weight."""
         ones = torch.ones_like(proximal)
-        return -decoupled_policy_loss(proximal, proximal, behavior, ones, mask, behavior_cap=limit, **bounds).token_loss
+        return -decoupled_policy_loss(proximal, proximal, behaviour, ones, mask, behaviour_cap=limit, **bounds).token_loss
 
     surrogate = -clipped_policy_loss(current, proximal, advantages, mask, **bounds).token_loss
     return {
-        "behavior_weight": torch.where(mask, (proximal - behavior).exp(), 0.0),
+        "behavior_weight": torch.where(mask, (proximal - behaviour).exp(), 0.0),
         "behavior_weight_capped": capped,
         "clipped_surrogate": surrogate,
         "objective_capped": run(limit).objective,

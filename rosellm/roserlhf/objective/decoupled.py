@@ -23,13 +23,13 @@ Cap = Literal["mask", "truncate"]
 def decoupled_policy_loss(
     current_logprobs: Tensor,
     proximal_logprobs: Tensor,
-    behavior_logprobs: Tensor,
+    behaviour_logprobs: Tensor,
     advantages: Tensor,
     action_mask: Tensor,
     *,
     clip_low: float,
     clip_high: float,
-    behavior_cap: float | None = None,
+    behaviour_cap: float | None = None,
     cap: Cap = "mask",
     max_log_ratio: float = 20.0,
     aggregation: Aggregation = "token",
@@ -47,7 +47,7 @@ def decoupled_policy_loss(
     The clip keeps the update near the policy from before it, however old the data is; clipping against the behaviour policy would
     hold stale tokens where they were sampled. Where proximal and behaviour agree this is `clipped_policy_loss`.
 
-    A weight above `behavior_cap` is set to 0 (`cap="mask"`, AReaL's default, with a cap of 5) or to the cap (`"truncate"`); one
+    A weight above `behaviour_cap` is set to 0 (`cap="mask"`, AReaL's default, with a cap of 5) or to the cap (`"truncate"`); one
     exactly on it is kept. A masked token stays in the denominator, as in AReaL, so that the size of an update does not depend on
     how stale the data is. Without a cap one stale token can outweigh a batch. Beware of AReaL's setting without any rejection: it
     drops the weight altogether. Default: `aggregation="token"`; the clip is 0.2 on both sides there.
@@ -58,12 +58,12 @@ def decoupled_policy_loss(
     Args:
         current_logprobs: `[..., T]`, floating point: of the policy that is trained.
         proximal_logprobs: same shape: of the policy before this update, recomputed or from `log_linear_proximal`; detached.
-        behavior_logprobs: same shape: recorded by the engine that sampled; detached.
+        behaviour_logprobs: same shape: recorded by the engine that sampled; detached.
         advantages: one per token, per row (`[...]` or `[..., 1]`, where rows are sequences) or per packed sequence; detached.
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1. Masked values may be anything.
         clip_low: offset below 1, in [0, 1).
         clip_high: offset above 1, at least 0.
-        behavior_cap: largest behaviour weight, above 0. Default: none.
+        behaviour_cap: largest behaviour weight, above 0. Default: none.
         cap: `"mask"` or `"truncate"`.
         max_log_ratio: bound on both absolute log-ratios, above 0; infinity leaves 88 in float32.
         aggregation: how tokens are weighed; see `aggregate`.
@@ -81,34 +81,34 @@ def decoupled_policy_loss(
 
     Example:
         >>> zeros, ones = torch.zeros(1, 2), torch.ones(1, 2)
-        >>> behavior = torch.tensor([[0.5, 0.1]]).log()  # proximal probability 1: weights 2 and 10
-        >>> out = decoupled_policy_loss(zeros, zeros, behavior, ones, ones, clip_low=0.2, clip_high=0.2, behavior_cap=5.0)
-        >>> out.token_loss, out.behavior_cap_fraction
+        >>> behaviour = torch.tensor([[0.5, 0.1]]).log()  # proximal probability 1: weights 2 and 10
+        >>> out = decoupled_policy_loss(zeros, zeros, behaviour, ones, ones, clip_low=0.2, clip_high=0.2, behaviour_cap=5.0)
+        >>> out.token_loss, out.behaviour_cap_fraction
         (tensor([[-2., -0.]]), tensor(0.5000))
     """
     mask = inputs.token_mask(action_mask, current_logprobs)
     bounds = inputs.ratio_bounds(clip_low, clip_high)
-    limit = _limit(behavior_cap, cap)
+    limit = _limit(behaviour_cap, cap)
     inputs.positive_number(max_log_ratio, "max_log_ratio")
     how = weighing(mask, aggregation, denominator, layout)
     current = inputs.current(current_logprobs, mask)
     proximal = inputs.recorded(proximal_logprobs, "proximal_logprobs", mask)
-    behavior = inputs.recorded(behavior_logprobs, "behavior_logprobs", mask)
+    behaviour = inputs.recorded(behaviour_logprobs, "behaviour_logprobs", mask)
     credit = inputs.token_advantages(advantages, "advantages", mask, how.sequences)
 
-    ratios, behavior_ratios = bounded(current - proximal, max_log_ratio), bounded(proximal - behavior, max_log_ratio)
-    over = behavior_ratios.value > limit
-    weight = behavior_ratios.value.masked_fill(over, 0.0) if cap == "mask" else behavior_ratios.value.clamp(max=limit)
+    ratios, behaviour_ratios = bounded(current - proximal, max_log_ratio), bounded(proximal - behaviour, max_log_ratio)
+    over = behaviour_ratios.value > limit
+    weight = behaviour_ratios.value.masked_fill(over, 0.0) if cap == "mask" else behaviour_ratios.value.clamp(max=limit)
 
     statistics = {
         "approximate_kl": partial(divergence(ratios.log), mask),
         **clip_fractions("clip_fraction", ratios.value, bounds, credit, mask),
         "mean_ratio": partial(ratios.value, mask),
-        "mean_behavior_ratio": partial(behavior_ratios.value, mask),
-        "mean_behavior_weight": partial(weight, mask),
-        "behavior_cap_fraction": fraction(over, mask),
+        "mean_behaviour_ratio": partial(behaviour_ratios.value, mask),
+        "mean_behaviour_weight": partial(weight, mask),
+        "behaviour_cap_fraction": fraction(over, mask),
         "log_ratio_clamped_fraction": fraction(ratios.clamped, mask),
-        "behavior_log_ratio_clamped_fraction": fraction(behavior_ratios.clamped, mask),
+        "behaviour_log_ratio_clamped_fraction": fraction(behaviour_ratios.clamped, mask),
     }
     core = finish(weight * clipped_surrogate(ratios.value, credit, bounds), mask, how, statistics)
     return DecoupledPolicyLossOutput(
@@ -117,18 +117,18 @@ def decoupled_policy_loss(
         approximate_kl=core.mean("approximate_kl"),
         clip_fraction=core.mean("clip_fraction"),
         mean_ratio=core.mean("mean_ratio"),
-        mean_behavior_weight=core.mean("mean_behavior_weight"),
-        behavior_cap_fraction=core.mean("behavior_cap_fraction"),
+        mean_behaviour_weight=core.mean("mean_behaviour_weight"),
+        behaviour_cap_fraction=core.mean("behaviour_cap_fraction"),
         token_loss=core.token_loss,
         partials=core.partials,
     )
 
 
-def _limit(behavior_cap: float | None, cap: str) -> float:
+def _limit(behaviour_cap: float | None, cap: str) -> float:
     checks.one_of(cap, "cap", get_args(Cap))
-    if behavior_cap is None:
+    if behaviour_cap is None:
         if cap != "mask":
-            raise checks.fail(RangeError, "behavior_cap", f"be given for cap={cap!r}", None)
+            raise checks.fail(RangeError, "behaviour_cap", f"be given for cap={cap!r}", None)
         return math.inf
-    inputs.positive_number(behavior_cap, "behavior_cap")
-    return behavior_cap
+    inputs.positive_number(behaviour_cap, "behaviour_cap")
+    return behaviour_cap

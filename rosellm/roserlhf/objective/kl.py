@@ -51,7 +51,7 @@ class KlLossOutput:
     token_loss: Tensor
     """Shape of the tokens, differentiable: the estimate of each token, 0 where masked."""
     partials: dict[str, Partial]
-    """Addable statistics by name; `mean_ratio` only with `behavior_logprobs`."""
+    """Addable statistics by name; `mean_ratio` only with `behaviour_logprobs`."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def kl_loss(
     action_mask: Tensor,
     *,
     estimator: KlEstimator = "k3_k2_gradient",
-    behavior_logprobs: Tensor | None = None,
+    behaviour_logprobs: Tensor | None = None,
     max_log_ratio: float = 20.0,
     aggregation: Aggregation = "token",
     denominator: float | Tensor | None = None,
@@ -181,7 +181,7 @@ def kl_loss(
     Default: `k3_k2_gradient`, whose value is the unbiased k3 and whose gradient `l * grad log pi` has the mean grad KL(pi || ref);
     GRPO as printed differentiates k3, whose expected gradient is that of the *forward* KL(ref || pi).
 
-    Those means hold for tokens sampled from `pi` itself. With `behavior_logprobs` each estimate is weighted by `rho = pi / pi_b`,
+    Those means hold for tokens sampled from `pi` itself. With `behaviour_logprobs` each estimate is weighted by `rho = pi / pi_b`,
     so that every estimator has the right gradient on stale data: k1 and k3 with the ratio in the graph (DeepSeek-V3.2 with k3; the
     gradient is `rho * l * grad log pi`, and nothing warns), k2 and `k3_k2_gradient` with the ratio detached, which for k3 gives the
     same gradient. At ratio 1 this differs from the plain k3 in the gradient, not in the value.
@@ -194,7 +194,7 @@ def kl_loss(
         reference_logprobs: same shape; detached.
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1: the loss mask. Masked values may be anything.
         estimator: `k1`, `k2`, `k3` or `k3_k2_gradient`; see `kl_estimate`.
-        behavior_logprobs: same shape: recorded log-probabilities of the policy that sampled; detached. Default: no weight.
+        behaviour_logprobs: same shape: recorded log-probabilities of the policy that sampled; detached. Default: no weight.
         max_log_ratio: bound on the exponent of k3 and on the absolute log-ratio of the weight, above 0; infinity leaves 88 in
             float32.
         aggregation: how tokens are weighed; see `aggregate`.
@@ -210,7 +210,7 @@ def kl_loss(
         RangeError, ShapeError, DtypeError, DeviceError: an unknown estimator, or the tensors do not fit together.
 
     Warns:
-        UserWarning: k1 or k3 without `behavior_logprobs` while `current_logprobs` requires a gradient.
+        UserWarning: k1 or k3 without `behaviour_logprobs` while `current_logprobs` requires a gradient.
 
     Example:
         >>> current = torch.tensor([[-1.0, -3.0]], requires_grad=True)
@@ -228,10 +228,10 @@ def kl_loss(
     estimate = token_kl(current - reference, estimator, max_log_ratio)
     value, clamped = estimate.value, estimate.clamped
     statistics: dict[str, Partial] = {}
-    if behavior_logprobs is None:
+    if behaviour_logprobs is None:
         warn_of_gradient(estimator, current_logprobs, stacklevel=2)
     else:
-        ratios = bounded(current - inputs.recorded(behavior_logprobs, "behavior_logprobs", mask), max_log_ratio)
+        ratios = bounded(current - inputs.recorded(behaviour_logprobs, "behaviour_logprobs", mask), max_log_ratio)
         value = value * (ratios.value if estimator in ("k1", "k3") else ratios.value.detach())
         clamped = clamped | ratios.clamped
         statistics["mean_ratio"] = partial(ratios.value, mask)
@@ -244,7 +244,7 @@ def kl_loss(
 
 def kl_penalty(
     rewards: Tensor,
-    behavior_logprobs: Tensor,
+    behaviour_logprobs: Tensor,
     reference_logprobs: Tensor,
     action_mask: Tensor,
     *,
@@ -265,7 +265,7 @@ def kl_penalty(
 
     Args:
         rewards: `[..., T]`, floating point, one per token.
-        behavior_logprobs: same shape; detached.
+        behaviour_logprobs: same shape; detached.
         reference_logprobs: same shape; detached.
         action_mask: same shape, boolean or exactly 0/1: tokens that the policy sampled; others may have any log-probability.
         coefficient: beta, at least 0.
@@ -281,21 +281,21 @@ def kl_penalty(
         RangeError, ShapeError, DtypeError, DeviceError: a number is out of range, or the tensors do not fit together.
 
     Example:
-        >>> rewards, behavior, reference = torch.tensor([0.0, 0.0, 1.0]), torch.tensor([-1.0, -9.0, -2.0]), torch.full((3,), -2.0)
-        >>> kl_penalty(rewards, behavior, reference, torch.tensor([1, 0, 1]), coefficient=0.1)  # the middle one is a tool's token
+        >>> rewards, behaviour, reference = torch.tensor([0.0, 0.0, 1.0]), torch.tensor([-1.0, -9.0, -2.0]), torch.full((3,), -2.0)
+        >>> kl_penalty(rewards, behaviour, reference, torch.tensor([1, 0, 1]), coefficient=0.1)  # the middle one is a tool's token
         tensor([-0.1000,  0.0000,  1.0000])
     """
-    checks.floating(behavior_logprobs, "behavior_logprobs")
+    checks.floating(behaviour_logprobs, "behaviour_logprobs")
     mask: Tensor = checks.mask(action_mask, "action_mask")
     checks.one_of(estimator, "estimator", ("k1", "k2", "k3"))
     checks.number_in(coefficient, "coefficient", 0.0, float("inf"), open_high=True)
     inputs.positive_number(max_log_ratio, "max_log_ratio")
-    behavior = inputs.recorded(behavior_logprobs, "behavior_logprobs", mask)
+    behaviour = inputs.recorded(behaviour_logprobs, "behaviour_logprobs", mask)
     reference = inputs.recorded(reference_logprobs, "reference_logprobs", mask)
     checks.floating(rewards, "rewards")
     checks.same_shape(rewards, "rewards", mask, "action_mask")
     checks.finite(rewards, "rewards", where=mask)
-    charge = coefficient * token_kl(behavior - reference, estimator, max_log_ratio).value
+    charge = coefficient * token_kl(behaviour - reference, estimator, max_log_ratio).value
     return at_least_float32(rewards.detach()) - select(charge, mask)
 
 

@@ -181,9 +181,9 @@ class DecoupledPolicyLossOutput:
     """0-d: share of tokens whose ratio of current to proximal is strictly outside the interval."""
     mean_ratio: Tensor
     """0-d: mean ratio of current to proximal; 1 before the first update."""
-    mean_behavior_weight: Tensor
-    """0-d: mean behaviour weight as it was applied, after the cap; its partial `mean_behavior_ratio` is before it."""
-    behavior_cap_fraction: Tensor
+    mean_behaviour_weight: Tensor
+    """0-d: mean behaviour weight as it was applied, after the cap; its partial `mean_behaviour_ratio` is before it."""
+    behaviour_cap_fraction: Tensor
     """0-d: share of tokens whose behaviour weight is strictly above the cap."""
     token_loss: Tensor
     """Shape of the tokens, differentiable, 0 where masked."""

@@ -11,9 +11,9 @@ from rosellm.roserlhf.masked import at_least_float32
 
 
 def log_linear_proximal(
-    behavior_logprobs: Tensor,
+    behaviour_logprobs: Tensor,
     current_logprobs: Tensor,
-    behavior_versions: Tensor | int,
+    behaviour_versions: Tensor | int,
     proximal_versions: Tensor | int,
     current_versions: Tensor | int,
 ) -> Tensor:
@@ -31,9 +31,9 @@ def log_linear_proximal(
     Source: Li et al. 2025 (A-3PO), https://arxiv.org/abs/2512.06547; AReaL, `prox_logp_method: loglinear`
 
     Args:
-        behavior_logprobs: any shape, floating point. What stands at masked tokens, NaN included, stays there.
+        behaviour_logprobs: any shape, floating point. What stands at masked tokens, NaN included, stays there.
         current_logprobs: same shape; detached, since what is returned is a constant.
-        behavior_versions: position of the policy that sampled each token in the order of versions: one integer for all, or an
+        behaviour_versions: position of the policy that sampled each token in the order of versions: one integer for all, or an
             integer tensor that broadcasts to the shape. Prompt tokens without a version may have any, such as -1.
         proximal_versions: the same for the policy before the update; not below the behaviour version.
         current_versions: the same for the policy that is trained; not below the proximal version.
@@ -42,26 +42,26 @@ def log_linear_proximal(
         Detached tensor of the same shape, float32 at least.
 
     Raises:
-        RangeError: `proximal_versions must lie between behavior_versions and current_versions, got the value 3 at [0]`.
+        RangeError: `proximal_versions must lie between behaviour_versions and current_versions, got the value 3 at [0]`.
         ShapeError, DtypeError, DeviceError: the arguments do not fit together.
 
     Example:
-        >>> behavior, current = torch.tensor([-2.0, -2.0, -2.0]), torch.tensor([-1.0, -1.0, -1.0])
-        >>> log_linear_proximal(behavior, current, torch.tensor([0, 3, 4]), torch.tensor([3, 3, 4]), 4)
+        >>> behaviour, current = torch.tensor([-2.0, -2.0, -2.0]), torch.tensor([-1.0, -1.0, -1.0])
+        >>> log_linear_proximal(behaviour, current, torch.tensor([0, 3, 4]), torch.tensor([3, 3, 4]), 4)
         tensor([-1.2500, -2.0000, -2.0000])
     """
-    checks.floating(behavior_logprobs, "behavior_logprobs")
+    checks.floating(behaviour_logprobs, "behaviour_logprobs")
     checks.floating(current_logprobs, "current_logprobs")
-    checks.same_shape(current_logprobs, "current_logprobs", behavior_logprobs, "behavior_logprobs")
-    behavior, current = at_least_float32(behavior_logprobs.detach()), at_least_float32(current_logprobs.detach())
-    oldest = _versions(behavior_versions, "behavior_versions", behavior)
-    middle = _versions(proximal_versions, "proximal_versions", behavior)
-    newest = _versions(current_versions, "current_versions", behavior)
-    requirement = "lie between behavior_versions and current_versions"
+    checks.same_shape(current_logprobs, "current_logprobs", behaviour_logprobs, "behaviour_logprobs")
+    behaviour, current = at_least_float32(behaviour_logprobs.detach()), at_least_float32(current_logprobs.detach())
+    oldest = _versions(behaviour_versions, "behaviour_versions", behaviour)
+    middle = _versions(proximal_versions, "proximal_versions", behaviour)
+    newest = _versions(current_versions, "current_versions", behaviour)
+    requirement = "lie between behaviour_versions and current_versions"
     checks.each("proximal_versions", requirement, lambda: (middle, (middle < oldest) | (middle > newest)), RangeError)
     span = newest - oldest
-    share = (middle - oldest).to(behavior.dtype) / span.masked_fill(span == 0, 1).to(behavior.dtype)
-    return torch.lerp(behavior, current.to(behavior.dtype), share)
+    share = (middle - oldest).to(behaviour.dtype) / span.masked_fill(span == 0, 1).to(behaviour.dtype)
+    return torch.lerp(behaviour, current.to(behaviour.dtype), share)
 
 
 def _versions(versions: Tensor | int, argument: str, like: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ def _versions(versions: Tensor | int, argument: str, like: Tensor) -> Tensor:
             raise checks.fail(RangeError, argument, "fit into 64 bits", f"{versions!r:.80}")
         return torch.full(like.shape, versions, dtype=torch.int64, device=like.device)
     checks.integer(versions, argument)
-    checks.same_device(versions, argument, like, "behavior_logprobs")
+    checks.same_device(versions, argument, like, "behaviour_logprobs")
     try:
         return versions.long().expand(like.shape)
     except RuntimeError as error:

@@ -24,7 +24,7 @@ Action = Literal["truncate", "mask"]
 
 def mismatch_correction(
     proximal_logprobs: Tensor,
-    behavior_logprobs: Tensor,
+    behaviour_logprobs: Tensor,
     action_mask: Tensor,
     *,
     level: Level,
@@ -57,7 +57,7 @@ def mismatch_correction(
 
     Args:
         proximal_logprobs: `[..., T]`, floating point: the trainer's log-probabilities before this update; detached.
-        behavior_logprobs: same shape: recorded by the engine that sampled, of the distribution it sampled from; detached.
+        behaviour_logprobs: same shape: recorded by the engine that sampled, of the distribution it sampled from; detached.
         action_mask: same shape, boolean or exactly 0/1: the loss mask. Masked values may be anything.
         level: whose ratio is bounded.
         action: what happens outside the bounds.
@@ -82,8 +82,8 @@ def mismatch_correction(
         ArgumentError, ShapeError, DtypeError, DeviceError: the arguments do not fit together.
 
     Example:
-        >>> proximal, behavior = torch.tensor([[4.0, 1.0, 0.25]]).log(), torch.zeros(1, 3)
-        >>> mismatch_correction(proximal, behavior, torch.ones(1, 3), level="token", action="truncate", ratio_max=2.0).weights
+        >>> proximal, behaviour = torch.tensor([[4.0, 1.0, 0.25]]).log(), torch.zeros(1, 3)
+        >>> mismatch_correction(proximal, behaviour, torch.ones(1, 3), level="token", action="truncate", ratio_max=2.0).weights
         tensor([[2.0000, 1.0000, 0.2500]])
     """
     mask = inputs.token_mask(action_mask, proximal_logprobs, "proximal_logprobs")
@@ -91,9 +91,9 @@ def mismatch_correction(
     _check_bounds(ratio_min, ratio_max, bounds)
     inputs.positive_number(max_log_ratio, "max_log_ratio")
     proximal = inputs.recorded(proximal_logprobs, "proximal_logprobs", mask)
-    behavior = inputs.recorded(behavior_logprobs, "behavior_logprobs", mask)
+    behaviour = inputs.recorded(behaviour_logprobs, "behaviour_logprobs", mask)
     sequences = sequences_of(mask, layout, context_group)
-    of_level = statistic(proximal - behavior, mask, level, sequences, segment_ids, context_group)
+    of_level = statistic(proximal - behaviour, mask, level, sequences, segment_ids, context_group)
 
     ratios = bounded(of_level.log, max_log_ratio)
     below, above = _outside(of_level.log, ratio_min, ratio_max, bounds)

@@ -18,7 +18,7 @@ from rosellm.roserlhf.objective.mismatch.levels import sequences_of, statistic
 
 def mis(
     proximal_logprobs: Tensor,
-    behavior_logprobs: Tensor,
+    behaviour_logprobs: Tensor,
     action_mask: Tensor,
     *,
     ratio_min: float = 0.996,
@@ -37,7 +37,7 @@ def mis(
     https://arxiv.org/abs/2602.10604
 
     Args:
-        proximal_logprobs, behavior_logprobs, action_mask, context_group, layout: as in `mismatch_correction`.
+        proximal_logprobs, behaviour_logprobs, action_mask, context_group, layout: as in `mismatch_correction`.
         ratio_min, ratio_max: interval of the sequence, around 1.
         token_ratio_min, token_ratio_max: interval of the token, around 1.
 
@@ -56,7 +56,7 @@ def mis(
                 [0., 0., 0.]])
     """
     checks.known_keywords(layout, Layout.__annotations__)
-    evidence = proximal_logprobs, behavior_logprobs, action_mask
+    evidence = proximal_logprobs, behaviour_logprobs, action_mask
     of_sequences = mismatch_correction(
         *evidence,
         level="geometric_sequence",
@@ -83,7 +83,7 @@ def mis(
 
 def opsm(
     current_logprobs: Tensor,
-    behavior_logprobs: Tensor,
+    behaviour_logprobs: Tensor,
     advantages: Tensor,
     action_mask: Tensor,
     *,
@@ -105,7 +105,7 @@ def opsm(
 
     Args:
         current_logprobs: `[..., T]`, floating point; detached.
-        behavior_logprobs: same shape: recorded by the engine that sampled; detached.
+        behaviour_logprobs: same shape: recorded by the engine that sampled; detached.
         advantages: one per token, per row (`[...]` or `[..., 1]`, where rows are sequences) or per packed sequence; detached.
         action_mask: same shape as `current_logprobs`, boolean or exactly 0/1.
         delta: the drift, in nats per token, at least 0, above which a sequence counts as off-policy.
@@ -119,18 +119,18 @@ def opsm(
         MaskError, RangeError, ShapeError, DtypeError, DeviceError: the arguments do not fit together, `delta` is negative.
 
     Example:
-        >>> behavior, current = torch.tensor([[-1.0, -1.0], [-1.0, -1.0]]), torch.tensor([[-1.5, -1.0], [-1.5, -1.0]])
-        >>> opsm(current, behavior, torch.tensor([1.0, -1.0]), torch.ones(2, 2), delta=0.1).weights
+        >>> behaviour, current = torch.tensor([[-1.0, -1.0], [-1.0, -1.0]]), torch.tensor([[-1.5, -1.0], [-1.5, -1.0]])
+        >>> opsm(current, behaviour, torch.tensor([1.0, -1.0]), torch.ones(2, 2), delta=0.1).weights
         tensor([[1., 1.],
                 [0., 0.]])
     """
     mask = inputs.token_mask(action_mask, current_logprobs, "current_logprobs")
     checks.number_in(delta, "delta", 0.0, math.inf)
     current = inputs.recorded(current_logprobs, "current_logprobs", mask)
-    behavior = inputs.recorded(behavior_logprobs, "behavior_logprobs", mask)
+    behaviour = inputs.recorded(behaviour_logprobs, "behaviour_logprobs", mask)
     sequences = sequences_of(mask, layout, context_group)
     credit = inputs.token_advantages(advantages, "advantages", mask, sequences)
-    of_sequences = statistic(behavior - current, mask, "geometric_sequence", sequences, None, context_group)
+    of_sequences = statistic(behaviour - current, mask, "geometric_sequence", sequences, None, context_group)
     drifted = of_sequences.log > delta
     keep_mask = mask & ~(of_sequences.spread(drifted) & (credit < 0))
     partials = {

@@ -13,7 +13,7 @@ from rosellm.roserlhf.objective.mismatch.correction import MismatchCorrection
 
 
 def tis(
-    proximal_logprobs: Tensor, behavior_logprobs: Tensor, action_mask: Tensor, *, cap: float = 2.0, **layout: Unpack[Layout]
+    proximal_logprobs: Tensor, behaviour_logprobs: Tensor, action_mask: Tensor, *, cap: float = 2.0, **layout: Unpack[Layout]
 ) -> MismatchCorrection:
     r"""Truncate token ratios from above: `min(rho, cap)` (truncated importance sampling).
 
@@ -22,7 +22,7 @@ def tis(
     Source: Yao et al. 2025 (TIS), https://fengyao.notion.site/off-policy-rl
 
     Args:
-        proximal_logprobs, behavior_logprobs, action_mask, layout: as in `mismatch_correction`.
+        proximal_logprobs, behaviour_logprobs, action_mask, layout: as in `mismatch_correction`.
         cap: at least 1.
 
     Returns:
@@ -37,13 +37,13 @@ def tis(
     """
     checks.known_keywords(layout, Layout.__annotations__)
     return mismatch_correction(
-        proximal_logprobs, behavior_logprobs, action_mask, level="token", action="truncate", ratio_max=cap, **layout
+        proximal_logprobs, behaviour_logprobs, action_mask, level="token", action="truncate", ratio_max=cap, **layout
     )
 
 
 def icepop(
     proximal_logprobs: Tensor,
-    behavior_logprobs: Tensor,
+    behaviour_logprobs: Tensor,
     action_mask: Tensor,
     *,
     ratio_min: float = 0.5,
@@ -57,7 +57,7 @@ def icepop(
     Source: Ling Team 2025 (Ring-1T), https://arxiv.org/abs/2510.18855; GLM-5 report, https://arxiv.org/abs/2602.15763
 
     Args:
-        proximal_logprobs, behavior_logprobs, action_mask, layout: as in `mismatch_correction`.
+        proximal_logprobs, behaviour_logprobs, action_mask, layout: as in `mismatch_correction`.
         ratio_min, ratio_max: the interval, around 1.
 
     Returns:
@@ -73,7 +73,7 @@ def icepop(
     checks.known_keywords(layout, Layout.__annotations__)
     return mismatch_correction(
         proximal_logprobs,
-        behavior_logprobs,
+        behaviour_logprobs,
         action_mask,
         level="token",
         action="mask",
