@@ -192,9 +192,7 @@ def eight() -> list[Sequence]:
     return [one._replace(rollout=rollout) for one, rollout in zip([*a_batch(), *more[::-1]], rollouts, strict=True)]
 
 
-@pytest.mark.parametrize(
-    "aggregation", [one if one in ("token", "rollout") else pytest.param(one, marks=pytest.mark.slow) for one in AGGREGATIONS]
-)
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_micro_batches_and_ranks_add_up(name: str, aggregation: str) -> None:
     sequences = eight()
