@@ -97,32 +97,10 @@ def gd2po_advantages(
         >>> found.keep_mask, found.advantages  # q = 2/4
         (tensor([ True,  True, False, False]), tensor([-1.,  1.,  0.,  0.]))
     """
-    checks.one_of(whiten, "whiten", ("rollout", "token", "none"))
+    options = _Options(conflict_filter, snr_threshold, query_weighting, rule, whiten, std, snr_eps, sign_tolerance)
+    last_eps = read_whiten_eps(whiten_eps, whiten, eps)
     advantages, scored, ids = normalised_rewards(rewards, group_ids, std=std, eps=eps, scored_mask=scored_mask, singleton=singleton)
-    found = filter_reward_conflicts(
-        advantages,
-        ids,
-        weights=weights,
-        conflict_filter=conflict_filter,
-        snr_threshold=snr_threshold,
-        query_weighting=query_weighting,
-        rule=rule,
-        whiten=whiten,
-        lengths=lengths,
-        std=std,
-        whiten_eps=read_whiten_eps(whiten_eps, whiten, eps) if whiten != "none" else whiten_eps,
-        snr_eps=snr_eps,
-        sign_tolerance=sign_tolerance,
-        scored_mask=scored,
-    )
-    dtype = at_least_float32(rewards).dtype
-    return Gd2poAdvantages(
-        found.advantages.to(dtype),
-        found.keep_mask,
-        found.signal_to_noise.to(dtype),
-        found.query_weights.to(dtype),
-        found.per_reward_advantages.to(dtype),
-    )
+    return _filtered(advantages, scored, ids, weights, lengths, last_eps, options, at_least_float32(rewards).dtype)
 
 
 @torch.no_grad()
@@ -195,37 +173,33 @@ def filter_reward_conflicts(
         >>> filter_reward_conflicts(parts, ["q", "q"], conflict_filter="snr", snr_eps=0.0).keep_mask  # 8 / 10 and 3 / 3
         tensor([True, True])
     """
-    _check_options(conflict_filter, snr_threshold, query_weighting, rule, snr_eps, sign_tolerance)
-    checks.one_of(whiten, "whiten", ("rollout", "token", "none"))
+    options = _Options(conflict_filter, snr_threshold, query_weighting, rule, whiten, std, snr_eps, sign_tolerance)
+    last_eps = read_whiten_eps(whiten_eps, whiten, 1e-8)
     advantages, scored = _read_advantages(per_reward_advantages, scored_mask)
     ids = row_ids(group_ids, "group_ids", advantages)
-    counts = read_lengths(lengths, whiten, advantages, needless=whiten != "token" and rule == "paper")
-    check_std(std)
-    last_eps = read_whiten_eps(whiten_eps, whiten, 1e-8)
-    judged_by = counts if rule == "code" else None
-    sums, delta, mixed = _judge(advantages, read_weights(weights, advantages), judged_by, snr_eps, sign_tolerance)
-    noisy = delta < snr_threshold
-    rejected = mixed if conflict_filter == "hard" else noisy if rule == "paper" else mixed & noisy
-    kept = ~rejected if scored is None else scored & ~rejected
-    groups = number_of_groups(ids)
-    members = group_count(ids, groups, scored).clamp(min=1)
-    share = group_count(ids, groups, kept).to(sums.dtype) / members
-    if query_weighting:
-        sums.mul_(share.index_select(0, ids))
-    combined = whitened(sums, kept, whiten, counts, std, last_eps)
-    dtype = at_least_float32(per_reward_advantages).dtype
-    return Gd2poAdvantages(combined.to(dtype), kept, delta.to(dtype), share.to(dtype).index_select(0, ids), advantages.to(dtype))
+    return _filtered(advantages, scored, ids, weights, lengths, last_eps, options, at_least_float32(per_reward_advantages).dtype)
 
 
-def _check_options(
-    conflict_filter: str, snr_threshold: float, query_weighting: bool, rule: str, snr_eps: float, sign_tolerance: float
-) -> None:
-    checks.one_of(conflict_filter, "conflict_filter", ("hard", "snr"))
-    checks.number_in(snr_threshold, "snr_threshold", 0.0, 1.0)
-    checks.flag(query_weighting, "query_weighting")
-    checks.one_of(rule, "rule", ("paper", "code"))
-    checks.number_in(snr_eps, "snr_eps", 0.0, float("inf"), open_high=True)
-    checks.number_in(sign_tolerance, "sign_tolerance", 0.0, float("inf"), open_high=True)
+@dataclass(frozen=True)
+class _Options:
+    conflict_filter: ConflictFilter
+    snr_threshold: float
+    query_weighting: bool
+    rule: Rule
+    whiten: Whitening
+    std: StdKind
+    snr_eps: float
+    sign_tolerance: float
+
+    def __post_init__(self) -> None:
+        checks.one_of(self.conflict_filter, "conflict_filter", ("hard", "snr"))
+        checks.number_in(self.snr_threshold, "snr_threshold", 0.0, 1.0)
+        checks.flag(self.query_weighting, "query_weighting")
+        checks.one_of(self.rule, "rule", ("paper", "code"))
+        checks.one_of(self.whiten, "whiten", ("rollout", "token", "none"))
+        check_std(self.std)
+        checks.number_in(self.snr_eps, "snr_eps", 0.0, float("inf"), open_high=True)
+        checks.number_in(self.sign_tolerance, "sign_tolerance", 0.0, float("inf"), open_high=True)
 
 
 def _read_advantages(per_reward_advantages: Tensor, scored_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -243,21 +217,45 @@ def _read_advantages(per_reward_advantages: Tensor, scored_mask: Tensor | None) 
     return (advantages, None) if each_reward is None else (select(advantages, each_reward), each_reward.any(-1))
 
 
+def _filtered(
+    advantages: Tensor,
+    scored: Tensor | None,
+    ids: Tensor,
+    weights: Tensor | Sequence[float] | None,
+    lengths: Tensor | None,
+    whiten_eps: float,
+    options: _Options,
+    dtype: torch.dtype,
+) -> Gd2poAdvantages:
+    """Filter advantages that nobody else holds; few results are as long as the batch at one time, as their memory costs time."""
+    counts = read_lengths(lengths, options.whiten, advantages, needless=options.whiten != "token" and options.rule == "paper")
+    sums, delta, rejected = _judge(advantages, read_weights(weights, advantages), counts, options, dtype)
+    kept = rejected.logical_not_() if scored is None else rejected.logical_not_().logical_and_(scored)
+    groups = number_of_groups(ids)
+    share = group_count(ids, groups, kept).to(sums.dtype) / group_count(ids, groups, scored).clamp(min=1)
+    if options.query_weighting:
+        for part, members in zip(sums.split(blocks(ids)), ids.split(blocks(ids)), strict=True):
+            part.mul_(share.index_select(0, members))
+    combined = whitened(sums, kept, options.whiten, counts, options.std, whiten_eps).to(dtype)
+    del sums
+    return Gd2poAdvantages(combined, kept, delta, share.to(dtype).index_select(0, ids), advantages.to(dtype))
+
+
 def _judge(
-    advantages: Tensor, weights: Tensor, counts: Tensor | None, snr_eps: float, sign_tolerance: float
+    advantages: Tensor, weights: Tensor, counts: Tensor | None, options: _Options, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the sum of the parts of each rollout, its signal-to-noise and whether its signs are mixed."""
-
-    def of_block(parts: Tensor, counts: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        judged = parts if counts is None else parts * counts.unsqueeze(-1)
-        mixed = (judged.amax(-1) > sign_tolerance) & (judged.amin(-1) < -sign_tolerance)
-        size = judged.abs().sum(-1) + snr_eps
-        return added_up(parts), torch.where(size > 0, judged.sum(-1).abs() / size, 0.0), mixed
-
+    """Return the sum of the parts of each rollout, its signal-to-noise in `dtype`, and whether it is rejected."""
     rows, size = len(advantages), blocks(advantages)
-    sums, delta = advantages.new_empty(rows), advantages.new_empty(rows)
-    mixed = torch.empty(rows, dtype=torch.bool, device=advantages.device)
+    sums, delta = advantages.new_empty(rows), advantages.new_empty(rows, dtype=dtype)
+    rejected = torch.empty(rows, dtype=torch.bool, device=advantages.device)
     for start in range(0, rows, size):
         block = slice(start, start + size)
-        sums[block], delta[block], mixed[block] = of_block(advantages[block] * weights, None if counts is None else counts[block])
-    return sums, delta, mixed
+        parts = advantages[block] * weights
+        judged = parts if counts is None or options.rule == "paper" else parts * counts[block].unsqueeze(-1)
+        mixed = (judged.amax(-1) > options.sign_tolerance) & (judged.amin(-1) < -options.sign_tolerance)
+        scale = judged.abs().sum(-1) + options.snr_eps
+        ratio = torch.where(scale > 0, judged.sum(-1).abs() / scale, 0.0)
+        noisy = ratio < options.snr_threshold
+        rejected[block] = mixed if options.conflict_filter == "hard" else noisy if options.rule == "paper" else mixed & noisy
+        sums[block], delta[block] = added_up(parts), ratio
+    return sums, delta, rejected

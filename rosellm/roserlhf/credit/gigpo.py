@@ -141,9 +141,12 @@ def gigpo_advantages(
 
     dtype = at_least_float32(step_rewards).dtype
     sizes = found.of_rows(found.count.clamp(min=1))  # an unscored step is alone
-    episode_part, step_part = episode.to(dtype, copy=True), step.to(dtype)
-    both = episode.add_(step, alpha=omega)
-    return GigpoAdvantages(both.to(dtype), episode_part, step_part, returns.to(dtype), states, sizes)
+    step_part, returns = step.to(dtype, copy=True), returns.to(dtype)
+    del compared, found  # what is as long as the batch costs time by its memory, too
+    for part, members in zip(step.split(blocks(states)), rows.trajectories.split(blocks(states)), strict=True):
+        part.mul_(omega).add_(episode.index_select(0, members))
+    both, episode_part = step.to(dtype), episode.to(dtype).index_select(0, rows.trajectories)
+    return GigpoAdvantages(both, episode_part, step_part, returns, states, sizes)
 
 
 def _check_options(
@@ -267,6 +270,7 @@ def _by_steps_left(owner: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
 def _episode_part(
     rows: _Rows, episode_statistics: str, normalization: Normalization, std: StdKind, eps: float, singleton: Singleton
 ) -> Tensor:
+    """Return `[M]`, the part that all steps of a trajectory have in common."""
     count = len(rows.task_of)
     scored = rows.scored
     # the rows of a trajectory agree on whether it is scored, so any of them may write
@@ -276,7 +280,8 @@ def _episode_part(
         refuse_singletons(group_count(rows.task_of, tasks, valid), "group_ids", "scored trajectory per task")
     totals = group_sum(rows.rewards, rows.trajectories, count)
     if episode_statistics == "steps":
-        of_steps = totals.index_select(0, rows.trajectories)
-        return relative(group_statistics(of_steps, rows.tasks, where=scored), normalization, std, eps)
-    of_trajectories = relative(group_statistics(totals, rows.task_of, where=valid), normalization, std, eps)
-    return of_trajectories.index_select(0, rows.trajectories)
+        of_steps = relative(
+            group_statistics(totals.index_select(0, rows.trajectories), rows.tasks, where=scored), normalization, std, eps
+        )
+        return torch.empty_like(totals).index_copy_(0, rows.trajectories, of_steps)
+    return relative(group_statistics(totals, rows.task_of, where=valid), normalization, std, eps)
