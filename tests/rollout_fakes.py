@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from rosellm.roserlhf.codec.chat import ChatCodec
-from rosellm.roserlhf.codec.hf import build_tokenizer, chat_codec
+from rosellm.roserlhf.codec.hf import build_tokenizer, marker_codec
+from rosellm.roserlhf.codec.markers import MarkerCodec
 from rosellm.roserlhf.engine.protocol import Ack, Chunk, Engine, PolicyHandle, Request
 from rosellm.roserlhf.environment.protocol import Capabilities, Environment, Observation, StepResult, Task, ToolRunner
 from rosellm.roserlhf.environment.tools import ToolSet, tool, tools_of
@@ -113,7 +113,7 @@ def turn_of(request: Request) -> int:
     return turn
 
 
-def says(codec: ChatCodec, *lines: str) -> FakeEngine:
+def says(codec: MarkerCodec, *lines: str) -> FakeEngine:
     """Speak one line a turn, the last one for ever, cut where the request says so."""
 
     def speak(request: Request) -> list[Chunk]:
@@ -124,8 +124,8 @@ def says(codec: ChatCodec, *lines: str) -> FakeEngine:
     return FakeEngine(speak)
 
 
-def codec_of(environment: Environment, *pieces: str) -> ChatCodec:
-    return chat_codec(build_tokenizer(pieces), environment.tools.schemas())
+def codec_of(environment: Environment, *pieces: str) -> MarkerCodec:
+    return marker_codec(build_tokenizer(pieces), environment.tools.schemas())
 
 
 CODEC = codec_of(Echo())
@@ -135,7 +135,7 @@ def play(
     environment: Environment,
     engine: Engine,
     *,
-    codec: ChatCodec = CODEC,
+    codec: MarkerCodec = CODEC,
     task: Task = TASK,
     key: EpisodeKey = KEY,
     facts: Facts = FACTS,
@@ -147,7 +147,7 @@ def play(
 
 
 def play_together(
-    new_environment: Callable[[], Environment], engine: Engine, tasks: Sequence[Task], *, members: int, codec: ChatCodec = CODEC
+    new_environment: Callable[[], Environment], engine: Engine, tasks: Sequence[Task], *, members: int, codec: MarkerCodec = CODEC
 ) -> tuple[list[Planned], list[Trajectory]]:
     planned = plan(tasks, members=members, run="run", seed=7, purpose="train", step=3)
     return planned, run(collect(new_environment, codec, engine, planned, limits=LIMITS, facts=FACTS))

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from rosellm.roserlhf.codec.hf import ROLES, build_tokenizer, chat_codec, tokenizer_hash
+from rosellm.roserlhf.codec.hf import ROLES, build_tokenizer, marker_codec, tokenizer_hash
 from rosellm.roserlhf.environment.shop import Shop
 from rosellm.roserlhf.errors import RangeError
 from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure
 
 PROPERTY = settings(derandomize=True, max_examples=60, deadline=None)
 TOKENIZER = build_tokenizer([*Shop.vocabulary, "lamp", "é", ".*", "[a-z]+", "two\nlines"])
-CODEC = chat_codec(TOKENIZER, Shop().tools.schemas())
+CODEC = marker_codec(TOKENIZER, Shop().tools.schemas())
 MARKERS = {"<pad>", "<unk>", "<end>", *(f"<{role}>" for role in ROLES)}
 CONTROL = {TOKENIZER.convert_tokens_to_ids(marker) for marker in MARKERS}
 PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20)
@@ -61,7 +61,7 @@ def test_the_chat_template_writes_the_codecs_ids(messages: list[tuple[str, str]]
 def test_a_conversation_extended_by_ids_is_the_template_of_the_whole_conversation() -> None:
     context = rendered([Message("user", "What do 3 lamps cost?")])
     context += CODEC.reply("search(lamps)")
-    context += [i for span in CODEC.extend(context, [Message("tool", "17")]) for i in span.token_ids]
+    context += [i for span in CODEC.extend(context, [], [Message("tool", "17")]) for i in span.token_ids]
     whole = [Message("user", "What do 3 lamps cost?"), Message("assistant", "search(lamps)"), Message("tool", "17")]
     assert by_template(TOKENIZER, whole) == context
 
@@ -80,7 +80,7 @@ def test_hostile_text_never_becomes_a_control_id(text: str, role: str) -> None:
 
 def test_the_codec_is_not_changed_by_how_the_tokenizer_is_used() -> None:
     tokenizer = build_tokenizer(["lamps"])
-    codec = chat_codec(tokenizer, [])
+    codec = marker_codec(tokenizer, [])
     tokenizer(["lamps <end>", "a"], padding=True, truncation=True, max_length=2)  # leaves its mark on the tokenizer
     tokenizer("<end>", split_special_tokens=False)
     assert codec.text(codec.reply("lamps <end>")) == "lamps <end><end>"
@@ -118,7 +118,7 @@ def test_the_tokenizer_loads_again_and_writes_the_same_ids(tmp_path: Path) -> No
     chat = [Message("user", "What do 3 lamps cost?"), Message("assistant", "search(lamps)"), Message("tool", "17")]
     assert by_template(again, chat) == rendered(chat)
     assert by_template(again, chat, generation_prompt=False) == rendered(chat)[:-1]
-    assert chat_codec(again, Shop().tools.schemas()).tokenizer_hash == CODEC.tokenizer_hash
+    assert marker_codec(again, Shop().tools.schemas()).tokenizer_hash == CODEC.tokenizer_hash
     assert (again.pad_token, again.eos_token, again.unk_token) == ("<pad>", "<end>", "<unk>")
     assert again.pad_token_id != again.eos_token_id
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rosellm.roserlhf.codec.hf import build_tokenizer, chat_codec
+from rosellm.roserlhf.codec.hf import build_tokenizer, marker_codec
 from rosellm.roserlhf.environment.runner import DirectRunner
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +31,7 @@ def load() -> Any:
 
 
 example = load()
-CODEC = chat_codec(build_tokenizer(example.Phonebook.vocabulary), example.Phonebook().tools.schemas())
+CODEC = marker_codec(build_tokenizer(example.Phonebook.vocabulary), example.Phonebook().tools.schemas())
 
 
 def played(seed: int, *, faulty: bool) -> Any:

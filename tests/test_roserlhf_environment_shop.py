@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosellm.roserlhf.codec.hf import build_tokenizer, chat_codec
+from rosellm.roserlhf.codec.hf import build_tokenizer, marker_codec
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.environment.runner import DirectRunner
 from rosellm.roserlhf.environment.shop import FAULTS, ITEMS, LARGEST_PRICE, LARGEST_QUANTITY, Shop
 from rosellm.roserlhf.trajectory import ParsedAction, ParseFailure
 
 PROPERTY = settings(derandomize=True, max_examples=60, deadline=None)
-CODEC = chat_codec(build_tokenizer(Shop.vocabulary), Shop().tools.schemas())
+CODEC = marker_codec(build_tokenizer(Shop.vocabulary), Shop().tools.schemas())
 TASK = Shop.task_from({"wanted": [[3, "lamps"], [2, "mugs"]], "prices": {"lamps": 17, "mugs": 9}})
 # 3 · 17 + 2 · 9 = 51 + 18 = 69
 

@@ -18,7 +18,7 @@ from rosellm.roserlhf import advantages, losses
 from rosellm.roserlhf.batching.credit import group_rows, total_reward
 from rosellm.roserlhf.batching.rows import row_of
 from rosellm.roserlhf.batching.scored import PerGroup
-from rosellm.roserlhf.codec.chat import ChatCodec
+from rosellm.roserlhf.codec.markers import MarkerCodec
 from rosellm.roserlhf.errors import GroupError, MaskError
 from rosellm.roserlhf.store import EventLog, Forest
 from rosellm.roserlhf.store.ledger import Ledger
@@ -362,7 +362,7 @@ def test_what_was_sampled_is_never_tokenised_again() -> None:
         first = next((i for i, piece in enumerate(pieces) if text.startswith(piece)), None)
         return [] if first is None else [first, *encode(text[len(pieces[first]) :])]
 
-    codec = ChatCodec(
+    codec = MarkerCodec(
         encode=encode,
         decode=lambda ids: "".join(pieces[i] for i in ids),
         markers={"user": 1, "assistant": 2, "tool": 3},
@@ -373,7 +373,7 @@ def test_what_was_sampled_is_never_tokenised_again() -> None:
     prompt = [i for span in codec.render([Message("user", "he")]) for i in span.token_ids]
     assert prompt == [1, 5, 0, 2]
     said = [5, 6, 0]
-    added = [i for span in codec.extend([*prompt, *said], [Message("tool", "hello")]) for i in span.token_ids]
+    added = [i for span in codec.extend([*prompt, *said], [], [Message("tool", "hello")]) for i in span.token_ids]
     assert added == [3, 4, 0, 2]
     # a template that writes the conversation anew has the same text and other ids: 4 in place of 5 6
     anew = [

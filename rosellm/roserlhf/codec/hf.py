@@ -17,7 +17,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.codec.chat import ChatCodec
+from rosellm.roserlhf.codec.markers import MarkerCodec
 from rosellm.roserlhf.errors import RangeError, RunFolderError
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"
@@ -70,7 +70,7 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerFast) -> str:
     return hashlib.sha256((tokenizer.backend_tokenizer.to_str() + str(tokenizer.chat_template)).encode()).hexdigest()
 
 
-def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, Any]]) -> ChatCodec:
+def marker_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, Any]]) -> MarkerCodec:
     """Make the codec of a tokenizer from `build_tokenizer`.
 
     Args:
@@ -93,7 +93,7 @@ def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, 
             raise checks.fail(RangeError, "text", "be covered by the vocabulary", repr(text[start:end]), fix=fix)
         return found
 
-    return ChatCodec(
+    return MarkerCodec(
         encode=encode,
         decode=lambda token_ids: "".join(words[i] for i in token_ids),
         markers={role: ids[f"<{role}>"] for role in ROLES},

@@ -26,9 +26,16 @@ class Sampling:
     """Upper bound of sampled tokens, the stop token included."""
     stop_ids: tuple[int, ...] = ()
     """Sampling ends with the first of these; it is part of what was sampled."""
+    top_p: float = 1.0
+    """Nucleus: the smallest set of most likely tokens with at least this mass is sampled from; 1 keeps all."""
+    top_k: int | None = None
+    """Most likely tokens kept, before `top_p`; None keeps all."""
 
     def __post_init__(self) -> None:
         checks.number_in(self.temperature, "temperature", 0, math.inf, open_high=True)
+        checks.number_in(self.top_p, "top_p", 0, 1, open_low=True)
+        if self.top_k is not None:
+            checks.number_in(self.top_k, "top_k", 1, math.inf)
         if not isinstance(self.max_tokens, int):
             raise checks.fail(DtypeError, "max_tokens", "be an integer", self.max_tokens)
         checks.number_in(self.max_tokens, "max_tokens", 1, math.inf)
@@ -53,11 +60,13 @@ class Chunk:
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """Behaviour log-probability of each token, after temperature, float32 values."""
+    """Behaviour log-probability of each token, after temperature and truncation, float32 values."""
     version: str
     """The policy version whose weights made every token of this chunk."""
     stop_reason: str | None
     """`stop` (a stop id), `length` (max_tokens or context), or None when more chunks follow."""
+    support: tuple[tuple[int, ...] | None, ...] | None = None
+    """Per token, the ids that truncation kept, the sampled one among them, None for all; None if nothing was truncated."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,12 @@ class Message:
     """`system`, `user`, `assistant` or `tool`."""
     content: str
     """The text; whatever it holds, it is never read as control markup."""
+    name: str | None = None
+    """Tool that a `tool` message comes from, for templates that say so."""
+    call_id: str | None = None
+    """Call that a `tool` message answers, for templates that say so."""
 
     def __post_init__(self) -> None:
         plain.name(self.role, "role")
         plain.text(self.content, "content")
+        plain.optional(plain.text, name=self.name, call_id=self.call_id)

@@ -25,7 +25,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.codec.protocol import Codec, Spans
+from rosellm.roserlhf.codec.protocol import Codec, PrefixBreak, Spans
 from rosellm.roserlhf.engine.protocol import Chunk, Engine, Request, Sampling
 from rosellm.roserlhf.engine.streams import seed_of
 from rosellm.roserlhf.environment.protocol import Environment, StepResult, Task, ToolRunner
@@ -35,6 +35,7 @@ from rosellm.roserlhf.errors import RecordError
 from rosellm.roserlhf.record import plain
 from rosellm.roserlhf.trajectory import (
     Blame,
+    Message,
     ParsedAction,
     ParseFailure,
     PolicyAction,
@@ -180,6 +181,8 @@ class _Episode:
     key: EpisodeKey
     limits: Limits
     facts: Facts
+    messages: list[Message] = field(default_factory=list)
+    """The conversation so far, as messages."""
     context: list[int] = field(default_factory=list)
     """Prompt, actions and observations so far, exactly as the engine sees them."""
 
@@ -199,7 +202,9 @@ class _Episode:
     async def _start(self) -> Trajectory:
         try:
             observation = await _maybe(self.environment.start(self.task, self.key.environment_seed(self.task)))
+            self.codec = self.codec.for_tools(self.environment.tools.schemas())
             prompt = self.codec.render(observation.messages)
+            self.messages.extend(observation.messages)
             state = _state_hash(self.environment)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this episode's failure
             record = self._record((), None)
@@ -251,6 +256,7 @@ class _Episode:
             stop_reason=_stop_reason(chunks),
         )
         self.context.extend(token_ids)
+        self.messages.append(Message("assistant", self.codec.reply_text(token_ids)))
         return action, parsed
 
     async def _answer(
@@ -259,7 +265,7 @@ class _Episode:
         """Let the environment answer, and append the turn."""
         try:
             result = await _maybe(self.environment.step(parsed, runner))
-            spans = () if result.terminated else self.codec.extend(self.context, result.observation.messages)
+            spans = () if result.terminated else self._follow(result.observation.messages)
             self._extend(spans)
             record.append(action, await self._transition(action.turn, result, spans))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this episode's failure
@@ -267,6 +273,13 @@ class _Episode:
             broken = TransitionRecord(action.turn, None, observation=_NOTHING, cause=cause, blame="infrastructure")
             record.append(action, broken)
             record.fail("infrastructure", cause)
+
+    def _follow(self, messages: Sequence[Message]) -> Spans:
+        found = self.codec.extend(self.context, self.messages, messages)
+        if isinstance(found, PrefixBreak):
+            raise checks.fail(RecordError, "template", "extend the conversation", f"{found.cause} at position {found.position}")
+        self.messages.extend(messages)
+        return found
 
     async def _transition(self, turn: int, result: StepResult, spans: Spans) -> TransitionRecord:
         exhausted = None if result.terminated else self._exhausted(turn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.codec.chat import ChatCodec
+from rosellm.roserlhf.codec.protocol import Codec
 from rosellm.roserlhf.engine.protocol import Ack, Chunk, PolicyHandle, Request
 from rosellm.roserlhf.environment.base import Script, ToolEnvironment
 from rosellm.roserlhf.errors import RangeError
@@ -16,7 +16,7 @@ SCRIPT_VERSION = "script"
 class ScriptedEngine:
     """Speaks the lines of one environment's script; log-probability 0, since a script has no choice."""
 
-    def __init__(self, environment: ToolEnvironment, codec: ChatCodec, script: Script) -> None:
+    def __init__(self, environment: ToolEnvironment, codec: Codec, script: Script) -> None:
         self._environment, self._codec, self._script = environment, codec, script
         self._started = False
 

@@ -11,8 +11,19 @@ from rosellm.roserlhf.errors import ConfigError
 
 
 class ModelConfig(Config):
-    """The small causal transformer (Llama architecture) that is built when no model is handed in."""
+    """The model: a pretrained one from `source`, or the small causal transformer (Llama architecture) of the sizes below."""
 
+    source: str = Field(
+        default="", description="pretrained model: a folder, `package:NAME` or a Hugging Face id; empty = built from the sizes"
+    )
+    lora: int = Field(default=0, ge=0, description="rank of trained adapters on a pretrained model; 0 trains every weight")
+    sampler: str = Field(default="float32", pattern="^(float32|bfloat16|int8)$", description="weights that the engine samples with")
+    checkpoint_gradients: bool = Field(default=False, description="recompute activations in the backward pass")
+    calls: str = Field(
+        default="auto",
+        pattern="^(auto|function|hermes|llama3|pythonic|tags)$",
+        description="how a pretrained model calls tools",
+    )
     layers: int = Field(default=2, ge=1, description="transformer blocks")
     hidden_size: int = Field(default=128, ge=8, description="width; a multiple of twice the heads")
     heads: int = Field(default=4, ge=1, description="attention heads")
@@ -47,6 +58,7 @@ class CollectConfig(Config):
     tasks: int = Field(default=40, ge=1, description="tasks per step")
     group_size: int = Field(default=8, ge=2, description="episodes per task; one alone has nothing to be compared with")
     temperature: float = Field(default=1.0, gt=0, description="sampling temperature of training episodes")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="nucleus of training episodes; what is kept is recorded and used")
     max_turns: int = Field(default=6, ge=1, description="actions per episode before it is truncated")
     max_turn_tokens: int = Field(default=16, ge=1, description="tokens per action")
     context_window: int = Field(default=128, ge=8, description="prompt, observations and actions together")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.codec.chat import ChatCodec
-from rosellm.roserlhf.codec.hf import build_tokenizer, chat_codec
+from rosellm.roserlhf.codec.hf import build_tokenizer, marker_codec
+from rosellm.roserlhf.codec.protocol import Codec
 from rosellm.roserlhf.engine.protocol import Engine
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.environment.named import BUILT_IN, environment_class
@@ -76,7 +76,7 @@ class World:
     """Name of the run."""
     environment: type[ToolEnvironment]
     tokenizer: PreTrainedTokenizerFast
-    codec: ChatCodec
+    codec: Codec
     limits: Limits
     facts: Facts
 
@@ -85,7 +85,7 @@ class World:
         """Assemble it; `environment` overrules the configured name."""
         kind = environment or environment_class(config.environment)
         tokenizer = build_tokenizer(kind.vocabulary)
-        codec = chat_codec(tokenizer, kind().tools.schemas())
+        codec = marker_codec(tokenizer, kind().tools.schemas())
         window = config.collect
         limits = Limits(
             max_turns=window.max_turns,

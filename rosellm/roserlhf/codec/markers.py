@@ -9,9 +9,10 @@ observation 0   <tool> 1 7 <end> <assistant>                              contex
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.calls import parameters_of, parse_call
@@ -23,7 +24,7 @@ CUT = "cut off before the end of the turn"
 """What the policy is told about a reply that a budget ended."""
 
 
-class ChatCodec:
+class MarkerCodec:
     """The marker format over any tokenizer.
 
     Args:
@@ -54,15 +55,23 @@ class ChatCodec:
         self._encode = lru_cache(maxsize=65536)(lambda text: tuple(encode(text)))
         self._decode = decode
         self._markers, self._end = dict(markers), end_id
-        self._schemas = parameters_of(tools)
+        self._tools, self._schemas = list(tools), parameters_of(tools)
         self.stop_ids: tuple[int, ...] = (end_id,)
         self.tokenizer_hash = tokenizer_hash
+
+    def for_tools(self, tools: Sequence[Mapping[str, Any]]) -> Self:
+        """Return the same format for other tools."""
+        if list(tools) == self._tools:
+            return self
+        other = copy.copy(self)
+        other._tools, other._schemas = list(tools), parameters_of(tools)
+        return other
 
     def render(self, messages: Sequence[Message]) -> Spans:
         """Render the first messages and open the assistant's turn."""
         return (*(self._message(message) for message in messages), self._generation_prompt())
 
-    def extend(self, context_ids: Sequence[int], new_messages: Sequence[Message]) -> Spans:
+    def extend(self, context_ids: Sequence[int], messages: Sequence[Message], new_messages: Sequence[Message]) -> Spans:
         """Render what follows a reply; a reply cut before its end marker is closed by one that the policy did not sample."""
         closing = () if context_ids[-1] == self._end else (TokenSpan((self._end,), "assistant", (False,)),)
         return (*closing, *self.render(new_messages))
@@ -76,6 +85,10 @@ class ChatCodec:
         if not token_ids or token_ids[-1] != self._end:
             return ParseFailure(CUT, raw=self.text(token_ids), cut=True)
         return parse_call(self.text(token_ids[:-1]), self._schemas)
+
+    def reply_text(self, token_ids: Sequence[int]) -> str:
+        """Decode one reply without its end marker."""
+        return self.text(token_ids[:-1] if token_ids and token_ids[-1] == self._end else token_ids)
 
     def text(self, token_ids: Sequence[int]) -> str:
         """Decode ids for people."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rollout_fakes import Echo, FakeEngine, chunk, ids_before_each_action, play, turn_of
 
 from rosellm.roserlhf.batching.rows import row_of
-from rosellm.roserlhf.codec.chat import CUT, ChatCodec
+from rosellm.roserlhf.codec.markers import CUT, MarkerCodec
 from rosellm.roserlhf.codec.protocol import Spans
 from rosellm.roserlhf.engine.protocol import Chunk, Request
 from rosellm.roserlhf.errors import RangeError
@@ -39,8 +39,8 @@ class Counting:
         return ids
 
 
-def toy(encode: Any = None, tools: Sequence[Any] = ()) -> ChatCodec:
-    return ChatCodec(
+def toy(encode: Any = None, tools: Sequence[Any] = ()) -> MarkerCodec:
+    return MarkerCodec(
         encode=encode or Counting(),
         decode=lambda ids: "".join(WORDS[i] if i < 100 else chr(i - 100) for i in ids),
         markers={"user": 1, "assistant": 2, "tool": 3},
@@ -69,9 +69,9 @@ def test_a_message_is_marker_body_end_and_only_the_body_is_content() -> None:
 def test_extending_looks_at_the_end_of_the_reply_only() -> None:
     codec = toy()
     new = [Message("tool", "he")]
-    assert flat(codec.extend([1, HELLO, 0, 2, HE, 0], new)) == [3, HE, 0, 2]  # the policy ended its turn
-    assert flat(codec.extend([1, HELLO, 0, 2, HE], new)) == [0, 3, HE, 0, 2]  # a budget did: the end marker is glue
-    assert codec.extend([HE], new)[0].content_mask == (False,)
+    assert flat(codec.extend([1, HELLO, 0, 2, HE, 0], [], new)) == [3, HE, 0, 2]  # the policy ended its turn
+    assert flat(codec.extend([1, HELLO, 0, 2, HE], [], new)) == [0, 3, HE, 0, 2]  # a budget did: the end marker is glue
+    assert codec.extend([HE], [], new)[0].content_mask == (False,)
 
 
 def test_a_scripted_reply_is_text_and_end_marker() -> None:
@@ -151,7 +151,7 @@ def test_extending_only_appends_and_text_never_becomes_control(
     prompt = flat(codec.render(given_))
     context = [*prompt, *reply, *([0] if ended else [])]
     before = list(context)
-    added = flat(codec.extend(context, given_))
+    added = flat(codec.extend(context, [], given_))
     assert context == before
     assert added == ([] if ended and context else [0] if context[-1] != 0 else []) + prompt
     # markers are exactly those of the format: one pair for each message and the open turn
@@ -186,7 +186,7 @@ def test_a_role_without_a_marker_is_refused() -> None:
 
 def test_a_format_needs_an_assistant() -> None:
     with pytest.raises(RangeError, match="markers must hold assistant, got user"):
-        ChatCodec(encode=list, decode=str, markers={"user": 1}, end_id=0, tools=[], tokenizer_hash="")  # type: ignore[arg-type]
+        MarkerCodec(encode=list, decode=str, markers={"user": 1}, end_id=0, tools=[], tokenizer_hash="")  # type: ignore[arg-type]
 
 
 def test_lengths_differ_by_turn_not_by_history() -> None:
