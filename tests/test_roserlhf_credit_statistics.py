@@ -103,8 +103,9 @@ def test_batches_of_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         whole = group_statistics(values, ids, chosen)
         monkeypatch.setattr(identifiers, "_BLOCK", 16)
         parts = group_statistics(values, integer_ids(ids, "ids"), chosen)
-        for name in ("count", "low", "high", "mean", "above_low", "centred"):
+        for name in ("count", "low", "high", "mean", "above_low"):
             torch.testing.assert_close(getattr(parts, name), getattr(whole, name), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(parts.centred(), whole.centred(), rtol=1e-12, atol=1e-12)
         torch.testing.assert_close(parts.standardized(), whole.standardized(), rtol=1e-12, atol=1e-12)
         torch.testing.assert_close(
             group_sum(values, ids, len(whole.count), chosen), whole.mean * whole.count, rtol=1e-12, atol=1e-12
