@@ -54,15 +54,16 @@ def converted(path: Path, tell: Callable[[str], None]) -> Path:
 
 
 def _convert(path: Path, folder: Path) -> None:
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+    from transformers import AutoConfig, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
     where: dict[str, Any] = {"gguf_file": path.name, "local_files_only": True, "trust_remote_code": False}
     with loading(str(path)):
-        about = AutoConfig.from_pretrained(path.parent, **where).to_dict()
+        config = AutoConfig.from_pretrained(path.parent, **where)
+    about = config.to_dict()
     check_config(about, str(path))
     with loading(str(path)):
         tokenizer = AutoTokenizer.from_pretrained(path.parent, **where)
-        loaded = AutoModelForCausalLM.from_pretrained(path.parent, dtype=torch.float32, **where)
+        loaded = LlamaForCausalLM.from_pretrained(path.parent, config=config, dtype=torch.float32, **where)
         for name in ("quantization_config", "architectures", "model_type", "transformers_version", "dtype", "_name_or_path"):
             about.pop(name, None)
         with torch.device("meta"):
