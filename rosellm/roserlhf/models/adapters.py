@@ -7,13 +7,16 @@ What is saved are A and B and the identity of the base; what an engine gets are 
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from rosellm.roserlhf import checks
@@ -111,8 +114,14 @@ def check_base(model: PeftModel, saved: Tensor | None) -> None:
     """
     own = base_identity(model)
     if saved is None or not torch.equal(saved.cpu(), own):
-        got = "none" if saved is None else bytes(saved.cpu().tolist()).hex()[:16]
-        raise checks.fail(CheckpointError, "adapters", f"be those of the base {bytes(own.tolist()).hex()[:16]}…", f"{got}…")
+        got = "no word of their base" if saved is None else f"those of {as_text(saved)}"
+        fix = "load the model that they were trained on"
+        raise checks.fail(CheckpointError, "adapters", f"belong to the base {as_text(own)}", got, fix=fix)
+
+
+def as_text(identity: Tensor) -> str:
+    """Write a hash as hexadecimal digits."""
+    return bytes(identity.cpu().to(torch.uint8).flatten().tolist()).hex()
 
 
 def merged(model: PeftModel) -> dict[str, Tensor]:
@@ -143,3 +152,18 @@ def adapters_off(model: PeftModel) -> Iterator[None]:
     finally:
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(wanted[name])
+
+
+def export_adapters(model: PeftModel, folder: Path, *, source: str) -> None:
+    """Write the adapters alone, as `PeftModel.from_pretrained(base, folder)` reads them.
+
+    Args:
+        folder: made if it is not there.
+        source: what names the base; written beside them for whoever loads them, and not looked up here.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    about = copy.copy(model.peft_config["default"])
+    about.base_model_name_or_path, about.inference_mode = source, True
+    about.save_pretrained(str(folder))
+    tensors = {name: parameter.detach().cpu().contiguous() for name, parameter in adapter_parameters(model).items()}
+    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt", BASE: as_text(base_identity(model))})

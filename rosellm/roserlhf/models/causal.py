@@ -109,7 +109,12 @@ def _own(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def export_model(model: LlamaForCausalLM | PeftModel, folder: Path) -> None:
-    """Write the whole model, adapters merged, in the Hugging Face layout (`config.json`, `model.safetensors`)."""
+    """Write the whole model, adapters merged, in the Hugging Face layout: configurations and `model.safetensors`.
+
+    What `from_pretrained` makes of it computes the same logits; only where adapters were merged they differ by rounding, since
+    `(W + s B A) x` is not added up in the order of `W x + s B (A x)`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     model.config.save_pretrained(folder)
+    model.generation_config.to_json_file(folder / "generation_config.json")  # not save_pretrained, which judges the defaults
     save_file(merged_weights(model), folder / "model.safetensors", metadata={"format": "pt"})

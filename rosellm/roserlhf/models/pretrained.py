@@ -58,7 +58,7 @@ def load_pretrained(
     """
     folder = find_model(source, download=download, tell=tell)
     model = load_model(folder)
-    tokenizer = _tokenizer(folder)
+    tokenizer = tokenizer_of(folder)
     loaded = Pretrained(model, tokenizer, os.fspath(source), folder)
     if loaded.spare_logits < 0:
         raise checks.fail(
@@ -126,7 +126,12 @@ def _check_weights(model: LlamaForCausalLM, report: Mapping[str, Any]) -> None:
             raise checks.fail(NonFiniteError, "weights", "be finite", f"NaN or infinity in {name}")
 
 
-def _tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+def tokenizer_of(folder: Path) -> PreTrainedTokenizerFast:
+    """Load the tokenizer of a folder, with its chat template.
+
+    Raises:
+        CheckpointError: there is no `tokenizer.json`, or it cannot be used.
+    """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     if not (folder / "tokenizer.json").is_file():
