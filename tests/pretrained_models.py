@@ -46,7 +46,7 @@ def save_gguf(path: Path, *, split: str = "smollm", kind: str = "llama", tied: b
     """Write a tiny GGUF model with a byte-level tokenizer; return its weights under their names in `transformers`."""
     import gguf
 
-    sizes = {"hidden_size": 32, "intermediate_size": 32, "heads": 2, "layers": 1}
+    sizes: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 32, "heads": 2, "layers": 1}
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *letters, "ĊĊ"]
     model = tiny_model(vocabulary_size=len(tokens), **sizes)

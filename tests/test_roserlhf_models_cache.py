@@ -66,7 +66,7 @@ def test_what_fails_leaves_nothing_and_what_died_is_cleared_away(cache: Path) ->
         (folder / "one").write_text("half")
         raise ModelError("no")
 
-    with pytest.raises(ModelError, match="^no$"):
+    with pytest.raises(ModelError, match=r"^no$"):
         cached("kind", "key", fail)
     assert [path.name for path in (cache / "kind").iterdir()] == [".key.lock"]
     (cache / "kind" / ".key.killed.tmp").mkdir()  # as a process that was killed leaves it

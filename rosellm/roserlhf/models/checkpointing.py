@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import ModelError
+from rosellm.roserlhf.models.adapters import has_adapters
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -15,23 +18,19 @@ if TYPE_CHECKING:
 
 
 def checkpoint_gradients(model: LlamaForCausalLM | PeftModel) -> None:
-    """Recompute the activations of every block in the backward pass; losses and gradients stay the same.
+    """Recompute the activations of every block in the backward pass; losses and gradients stay the same, to the last bit.
 
-    `transformers` does so only in blocks in training mode, and says nothing in others. So the blocks, and they alone, are put in
-    training mode: what is inside them stays in evaluation mode, and so does everything else. A later `eval()` undoes it.
+    The switch that `transformers` has for it does nothing in a model in evaluation mode, without a word, and models learn in
+    evaluation mode here. So the blocks are wrapped from outside, and no module changes its mode.
 
     Raises:
-        ModelError: the model has dropout, which blocks in training mode would apply.
+        ModelError: the model has dropout: what is computed again would be something else.
     """
-    from transformers.modeling_layers import GradientCheckpointingLayer
-
-    dropout = getattr(model.config, "attention_dropout", 0.0) or max(
-        (module.p for module in model.modules() if isinstance(module, nn.Dropout)), default=0.0
-    )
+    dropout = max((module.p for module in model.modules() if isinstance(module, nn.Dropout)), default=0.0)
+    dropout = max(dropout, getattr(model.config, "attention_dropout", 0.0))
     if dropout:
         raise checks.fail(ModelError, "model", "have no dropout", dropout)
-    # not the reentrant kind: it needs inputs that require gradients and cannot be differentiated with torch.autograd.grad
-    model.gradient_checkpointing_enable({"use_reentrant": False, "preserve_rng_state": False})
-    for module in model.modules():
-        if isinstance(module, GradientCheckpointingLayer):
-            module.training = True
+    base: Any = model.get_base_model() if has_adapters(model) else model
+    for layer in base.model.layers:
+        if "forward" not in vars(layer):  # not the reentrant kind, which torch.autograd.grad cannot differentiate
+            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)

@@ -98,7 +98,7 @@ def _split_as_learnt(tokenizer: Tokenizer, path: Path) -> None:
         return
     if split in _DIGITS_ALONE:
         own = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(own)  # type: ignore[assignment]
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(own)
     elif isinstance(tokenizer.pre_tokenizer, pre_tokenizers.ByteLevel):
         fix = "take the model's own release with a tokenizer.json"
         raise checks.fail(ModelError, _SPLIT, f"be known in {path}", repr(split), fix=fix)
