@@ -21,7 +21,7 @@ from rosellm.roserlhf.errors import CheckpointError, MissingExtraError, ModelErr
 from rosellm.roserlhf.learner.step import Stepper
 from rosellm.roserlhf.losses import policy_logprobs
 from rosellm.roserlhf.models.adapters import BASE, adapter_parameters, adapters_off, has_adapters, with_adapters
-from rosellm.roserlhf.models.causal import export_model, load_weights, merged_weights, weights, weights_hash
+from rosellm.roserlhf.models.causal import export_model, load_weights, merged_model, merged_weights, weights, weights_hash
 from rosellm.roserlhf.trainer.checkpoint import (
     Checkpoint,
     load_checkpoint,
@@ -96,6 +96,17 @@ def test_merging_changes_rounding_only_and_leaves_the_model_alone() -> None:
     assert (logprobs(whole) - logprobs(model)).abs().max() < 1e-9
     assert (logprobs(whole) - logprobs(tiny_model(dtype=torch.float64))).abs().max() > 0.1
     assert weights_hash(weights(model)) == before
+
+
+def test_an_engine_is_built_from_a_whole_copy() -> None:
+    model, plain = moved(with_adapters(tiny_model(), 2)), tiny_model()
+    whole = merged_model(model)
+    assert same_bits(weights(whole), merged_weights(model))
+    assert type(whole) is type(plain)
+    assert whole.lm_head.weight is whole.model.embed_tokens.weight
+    assert not has_adapters(whole)
+    assert has_adapters(model)
+    assert merged_model(plain) is plain
 
 
 def test_an_engine_takes_over_the_merged_weights() -> None:

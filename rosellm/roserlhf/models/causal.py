@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from safetensors.torch import save_file
@@ -81,6 +82,13 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
 def merged_weights(model: nn.Module) -> dict[str, Tensor]:
     """Detached CPU copies of all weights, adapters merged in, under the names of a model without: what an engine takes over."""
     return merged(model) if has_adapters(model) else weights(model)
+
+
+def merged_model(model: LlamaForCausalLM | PeftModel) -> LlamaForCausalLM:
+    """The model itself, or of one with adapters a copy that has them merged in: what an engine is built from."""
+    if not has_adapters(model):
+        return cast("LlamaForCausalLM", model)
+    return cast("LlamaForCausalLM", copy.deepcopy(model).merge_and_unload().requires_grad_(True))
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:

@@ -50,9 +50,8 @@ def load_pretrained(
         tell: is told, in a sentence, when something long begins.
 
     Raises:
-        CheckpointError: nothing is there, or weights or tokenizer cannot be used.
-        ModelError: a mixture of experts, quantised, in need of its own code, of another architecture, or with a smaller vocabulary
-            than the tokenizer.
+        CheckpointError: nothing is there, weights or tokenizer cannot be used, or the tokenizer has more ids than there are logits.
+        ModelError: a mixture of experts, quantised, in need of its own code, or of another architecture.
         NonFiniteError: a weight is NaN or infinite.
         MissingExtraError: a GGUF file, and what reads it is not installed.
     """
