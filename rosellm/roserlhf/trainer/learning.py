@@ -11,6 +11,7 @@ import numpy as np
 from torch import nn
 
 from rosellm.roserlhf.batching.credit import group_rows, total_reward
+from rosellm.roserlhf.batching.rollout import Rollout
 from rosellm.roserlhf.batching.rows import Row, exclude
 from rosellm.roserlhf.batching.tensors import Batch
 from rosellm.roserlhf.engine.streams import seed_of
@@ -20,7 +21,6 @@ from rosellm.roserlhf.trainer.checkpoint import Checkpoint, load_optimizer
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.recipe import Recipe
 from rosellm.roserlhf.trainer.threads import worker_count
-from rosellm.roserlhf.trajectory import Trajectory
 
 REFUSED = "update refused"
 
@@ -52,20 +52,20 @@ def training_stepper(config: TrainConfig, model: nn.Module, checkpoint: Checkpoi
 
 
 def credited(
-    recipe: Recipe, trajectories: Sequence[Trajectory], reward_weights: Mapping[str, float]
+    recipe: Recipe, rollouts: Sequence[Rollout], reward_weights: Mapping[str, float]
 ) -> tuple[list[float | None], list[Row]]:
-    """Weigh the rewards of one step's episodes and give each its row with its advantages or its exclusion.
+    """Weigh the rewards of one step's episodes and give each record its row with its advantages or its exclusion.
 
     Args:
-        trajectories: all episodes of the step.
+        rollouts: all episodes of the step (`whole_rollouts`).
         reward_weights: by component.
 
     Returns:
-        Rewards and rows, in the order of `trajectories`.
+        Rewards in the order of `rollouts`, and rows in the order of their records.
     """
-    rewards = [total_reward(trajectory, reward_weights) for trajectory in trajectories]
+    rewards = [total_reward(rollout, reward_weights) for rollout in rollouts]
     drop = recipe.config.drop_uniform_groups
-    return rewards, group_rows(trajectories, rewards, recipe.credit, drop_uniform=drop, weights=reward_weights)
+    return rewards, group_rows(rollouts, rewards, recipe.credit, drop_uniform=drop, weights=reward_weights)
 
 
 def learn(recipe: Recipe, stepper: Stepper[Batch], rows: Sequence[Row], step: int) -> tuple[list[Row], UpdateReport]:

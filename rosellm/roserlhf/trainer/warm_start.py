@@ -31,8 +31,8 @@ RISE = 20
 """Cloning steps over which the learning rate rises to its configured value."""
 
 
-async def demonstrate(world: World, episode: Planned, *, fault_rate: float) -> Trajectory:
-    """Play one scripted episode through the episode loop; its record has certainty for log-probabilities and is not trainable."""
+async def demonstrate(world: World, episode: Planned, *, fault_rate: float) -> tuple[Trajectory, ...]:
+    """Play one scripted episode through the episode loop; its records have certainty for log-probabilities and are not trainable."""
     rng = random.Random(f"{world.config.seed}/demonstration/{episode.key.member}/{episode.task.task_id}")
     instance: ToolEnvironment = world.environment()
     script = instance.demonstrate(rng, faulty=rng.random() < fault_rate)
@@ -46,7 +46,8 @@ async def demonstrations(world: World) -> list[Trajectory]:
     options = world.config.warm_start
     chosen = list(islice(world.tasks("train", "demonstration"), options.demonstrations))
     planned = world.plan(chosen, purpose="demonstration", step=0)
-    return [await demonstrate(world, episode, fault_rate=options.fault_rate) for episode in planned]
+    played = [await demonstrate(world, episode, fault_rate=options.fault_rate) for episode in planned]
+    return [record for records in played for record in records]
 
 
 def warm_start(
