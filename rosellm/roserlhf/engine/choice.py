@@ -80,7 +80,7 @@ def _invert(logprobs: Tensor, draws: Tensor) -> Tensor:
     block = _first_above(sums, target)
     before = sums.gather(-1, (block - 1).clamp(min=0)).masked_fill(block == 0, 0.0)
     inside = blocks[torch.arange(rows, device=logprobs.device), block.squeeze(-1)].double().cumsum(-1)
-    return (block * width + _first_above(inside, target - before)).squeeze(-1)
+    return (block * width + _first_above(inside, target - before)).squeeze(-1).clamp(max=size - 1)
 
 
 def _first_above(cumulative: Tensor, target: Tensor) -> Tensor:

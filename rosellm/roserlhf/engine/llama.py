@@ -15,8 +15,10 @@ from torch import Tensor
 
 from rosellm.roserlhf.engine.cache import Cache
 from rosellm.roserlhf.engine.weights import Precision, Sizes, Weights, check_architecture
+from rosellm.roserlhf.models.adapters import has_adapters, merged
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import LlamaConfig, LlamaForCausalLM
 
 
@@ -24,21 +26,23 @@ class LlamaStep:
     """The forward pass as tensors: `ids, positions, cache → logits`.
 
     Args:
-        model: a plain Llama; its weights are copied.
+        model: a plain Llama, with or without adapters; its weights are copied, adapters merged.
         positions: longest sequence.
         precision: of the copy.
 
     Raises:
-        RangeError: an architecture that is not computed here.
-        CheckpointError: parameters beside those of a Llama, such as adapters.
+        RangeError: a variant of Llama that is not computed here.
+        ModelError: another architecture than Llama.
+        CheckpointError: parameters beside those of a Llama.
     """
 
-    def __init__(self, model: LlamaForCausalLM, *, positions: int, precision: Precision) -> None:
+    def __init__(self, model: LlamaForCausalLM | PeftModel, *, positions: int, precision: Precision) -> None:
         config: LlamaConfig = model.config
         check_architecture(config)
         self._sizes, self._positions, self._device = Sizes.of(config), positions, model.device
         self._width, self._epsilon = (config.hidden_size,), config.rms_norm_eps
-        tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
+        own = {name: parameter.detach() for name, parameter in model.named_parameters()}
+        tensors = merged(model) if has_adapters(model) else own
         tied = "lm_head.weight" not in tensors
         self.weights = Weights(self._sizes, config.num_hidden_layers, tied=tied, precision=precision, device=self._device)
         self.weights.load(tensors)

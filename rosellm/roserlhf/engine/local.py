@@ -25,8 +25,10 @@ from rosellm.roserlhf.engine.protocol import Ack, Chunk, PolicyHandle, Request
 from rosellm.roserlhf.engine.rows import Block, Rows
 from rosellm.roserlhf.engine.weights import Precision
 from rosellm.roserlhf.errors import NonFiniteError, RangeError
+from rosellm.roserlhf.models.vocabulary import spoken_ids
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import LlamaForCausalLM
 
 _LARGE = 2**24
@@ -41,7 +43,8 @@ class LocalEngine:
     next ones): layers × 2 × key-value heads × head dimension numbers per token and row.
 
     Args:
-        model: a `transformers` Llama model; its weights are copied, later changes to it are seen only through `publish`.
+        model: a `transformers` Llama model, with or without adapters; its weights are copied, adapters merged, and later changes to
+            it are seen only through `publish`.
         version: name of the policy these weights are.
         threads: worker threads; each runs torch single-threaded.
         cache_rows: sessions whose attention cache is kept, and requests of a wave; more of them cost recomputation, never a
@@ -50,16 +53,18 @@ class LocalEngine:
             more, else 256.
         positions: longest sequence, prompt and reply; None for the model's own.
         weights: precision of the copy; the log-probabilities recorded are always those of what was really sampled from.
-        vocabulary: ids from this on are never sampled, as if the model had no such outputs; None for all that it has.
+        vocabulary: ids from this on are never sampled, as if the model had no such outputs; None for those of the model
+            (`models.vocabulary`). The learner must leave out the same ones, so narrow the model rather than the engine.
 
     Raises:
-        RangeError: an architecture that is not computed here, or an option out of range.
-        CheckpointError: parameters that are not those of a Llama, such as adapters.
+        RangeError: a variant of Llama that is not computed here, or an option out of range.
+        ModelError: another architecture than Llama.
+        CheckpointError: parameters beside those of a Llama.
     """
 
     def __init__(
         self,
-        model: LlamaForCausalLM,
+        model: LlamaForCausalLM | PeftModel,
         *,
         version: str,
         threads: int = 2,
@@ -74,7 +79,7 @@ class LocalEngine:
         cache_rows = 4 * batch_rows if cache_rows is None else cache_rows
         for name, count in (("threads", threads), ("batch_rows", batch_rows), ("cache_rows", cache_rows)):
             checks.number_in(count, name, 1, math.inf)
-        longest, ids = int(model.config.max_position_embeddings), int(model.config.vocab_size)
+        longest, ids = int(model.config.max_position_embeddings), spoken_ids(model)
         self._positions = longest if positions is None else positions
         self._vocabulary = ids if vocabulary is None else vocabulary
         checks.number_in(self._positions, "positions", 2, longest)

@@ -14,6 +14,7 @@ from torch import Tensor
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.engine.matrix import FloatMatrix, Int8Matrix, Matrix
 from rosellm.roserlhf.errors import CheckpointError, RangeError
+from rosellm.roserlhf.models.architecture import check_config
 
 if TYPE_CHECKING:
     from transformers import LlamaConfig
@@ -63,13 +64,10 @@ def check_architecture(config: LlamaConfig) -> None:
     """Require an architecture whose arithmetic the engine computes.
 
     Raises:
-        RangeError: it is another one, or a variant; the message names it.
+        ModelError: it is another one, a mixture of experts for example; the message names it.
+        RangeError: it is a variant of Llama; the message says which.
     """
-    if getattr(config, "num_local_experts", None) or getattr(config, "num_experts", None):
-        got = f"a mixture of experts ({config.model_type}), whose routing is not recorded"
-        raise checks.fail(RangeError, "model", "be a plain Llama", got)
-    if config.model_type != "llama":
-        raise checks.fail(RangeError, "model", "be a plain Llama", config.model_type)
+    check_config(config.to_dict(), "the engine")
     rope = getattr(config, "rope_parameters", None) or {}
     for name, plain in (("rope_type", "default"), ("partial_rotary_factor", 1.0)):
         if (value := rope.get(name, plain)) != plain:
