@@ -3,9 +3,9 @@
 It is a daemon: neither the event loop nor the end of the process waits for code that never returns. A pool would, and would have
 one worker less from then on.
 
-The event loop stands still for the first `PATIENCE` seconds of a call. So calls that return at once happen in the same order as if
-they were made directly, episodes ask the engine in the same order, and a run can be repeated bit for bit; only calls that take
-longer run beside the others.
+The event loop stands still for the first `PATIENCE` seconds of a call. So calls that return soon happen in the same order as if
+they were made directly, episodes ask the engine together as they would then, and a run can be repeated bit for bit; only calls that
+take longer run beside the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 _LEFT = "left behind: "
 _Job = tuple[Callable[[], Any], "Future[Any]"]
-PATIENCE = 0.02
+PATIENCE = 0.5
 """Seconds of each call for which the event loop stands still."""
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from torch import nn
 
 from rosellm.roserlhf.batching.credit import group_rows, total_reward
-from rosellm.roserlhf.batching.rollout import Rollout
 from rosellm.roserlhf.batching.rows import Row, exclude
 from rosellm.roserlhf.batching.tensors import Batch
 from rosellm.roserlhf.engine.streams import seed_of
@@ -20,7 +19,9 @@ from rosellm.roserlhf.learner.step import Stepper
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint, load_optimizer
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.recipe import Recipe
+from rosellm.roserlhf.trainer.rollouts import whole_rollouts
 from rosellm.roserlhf.trainer.threads import worker_count
+from rosellm.roserlhf.trajectory import Trajectory
 
 REFUSED = "update refused"
 
@@ -52,17 +53,18 @@ def training_stepper(config: TrainConfig, model: nn.Module, checkpoint: Checkpoi
 
 
 def credited(
-    recipe: Recipe, rollouts: Sequence[Rollout], reward_weights: Mapping[str, float]
+    recipe: Recipe, records: Sequence[Trajectory], reward_weights: Mapping[str, float]
 ) -> tuple[list[float | None], list[Row]]:
     """Weigh the rewards of one step's episodes and give each record its row with its advantages or its exclusion.
 
     Args:
-        rollouts: all episodes of the step (`whole_rollouts`).
+        records: of all episodes of the step, those of one episode in order, its root first.
         reward_weights: by component.
 
     Returns:
-        Rewards in the order of `rollouts`, and rows in the order of their records.
+        One reward for each episode, and one row for each record, episode by episode in the order of their roots.
     """
+    rollouts = whole_rollouts(records)
     rewards = [total_reward(rollout, reward_weights) for rollout in rollouts]
     drop = recipe.config.drop_uniform_groups
     return rewards, group_rows(rollouts, rewards, recipe.credit, drop_uniform=drop, weights=reward_weights)
