@@ -29,6 +29,7 @@ __all__ = [
     "ShapeError",
     "StoreError",
     "TeacherError",
+    "TemplateError",
 ]
 
 
@@ -123,3 +124,7 @@ def missing_extra(error: ModuleNotFoundError) -> ImportError:
         return error
     extra = _EXTRA_OF[module]
     return MissingExtraError(f"this needs {module}, which is not installed; pip install 'rosellm[{extra}]'", name=module)
+
+
+class TemplateError(RoseError, ValueError):
+    """A chat template refuses a conversation, or cannot be served."""
