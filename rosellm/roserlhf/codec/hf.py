@@ -120,7 +120,7 @@ def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, 
     added: list[str] = [token["content"] for token in backend["added_tokens"] if not token["content"].replace("▁", " ").isspace()]
     own: list[str] = [token["content"] for token in backend["added_tokens"] if not token["special"]]
     markup = Markup(added, own)
-    control_ids: dict[str, int] = {token: tokenizer.backend_tokenizer.token_to_id(token) for token in added}
+    control_ids: dict[str, int] = {token["content"]: token["id"] for token in backend["added_tokens"] if token["content"] in added}
     template = str(tokenizer.chat_template)
 
     def render(messages: list[dict[str, Any]], tools: list[Any] | None, prompt: bool) -> str:
@@ -146,6 +146,7 @@ def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, 
             identity=tokenizer_hash(tokenizer),
         ),
         tools,
+        calls=calls,
     )
 
 
@@ -172,13 +173,16 @@ def _encoder(
 
 
 def _respelled(backend: Mapping[str, Any], names: Mapping[str, str]) -> Tokenizer:
-    """Build the same tokenizer with other texts for some of its tokens."""
+    """Build the same tokenizer with other texts for its control tokens; merges that would spell one out of pieces are left out."""
     model = dict(backend["model"])
     vocabulary = model["vocab"]
     if isinstance(vocabulary, dict):
         model["vocab"] = {names.get(word, word): place for word, place in vocabulary.items()}
     else:
         model["vocab"] = [[names.get(word, word), score] for word, score in vocabulary]
+    if "merges" in model:
+        pairs = (tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in model["merges"])
+        model["merges"] = [pair for pair in pairs if not names.keys() & {*pair, "".join(pair)}]
     added = [token | {"content": names.get(token["content"], token["content"])} for token in backend["added_tokens"]]
     other = {"model": model, "added_tokens": added, "truncation": None, "padding": None, "post_processor": None}
     return Tokenizer.from_str(json.dumps({**backend, **other}))
