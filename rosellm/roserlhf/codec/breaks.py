@@ -7,6 +7,7 @@ in another form, a history compacted, another agent's conversation, the same que
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from rosellm.roserlhf.codec.protocol import BreakCause, Codec, PrefixBreak
@@ -39,8 +40,22 @@ def cause_in_template(replies: Sequence[str], rendered: str, kept: str) -> Break
         kept: what the context says from the first difference on.
     """
     changed = next((reply for reply in replies if reply not in rendered), "")
-    reasoned = any(end in changed for end in _REASONING_ENDS) or kept.lstrip().startswith("<think>")
-    return "reasoning stripped" if reasoned else "edited history"
+    stripped = kept.lstrip().startswith("<think>") if not _thoughts(changed) else not _keeps_thoughts(changed, rendered)
+    return "reasoning stripped" if stripped else "edited history"
+
+
+def _thoughts(reply: str) -> tuple[str, str] | None:
+    """Split the thoughts off a reply; return them and what ends them."""
+    for end in _REASONING_ENDS:
+        thoughts, found, _ = reply.rpartition(end)
+        if found:
+            return thoughts.strip().removeprefix("<think>").strip(), end
+    return None
+
+
+def _keeps_thoughts(reply: str, rendered: str) -> bool:
+    thoughts = _thoughts(reply)
+    return thoughts is not None and re.search(rf"{re.escape(thoughts[0])}\s*{re.escape(thoughts[1])}", rendered) is not None
 
 
 def diagnose(
@@ -97,11 +112,8 @@ def _equal(one: Message, other: Message) -> bool:
 
 
 def _is_without_reasoning(old: str, new: str) -> bool:
-    for end in _REASONING_ENDS:
-        _, found, answer = old.rpartition(end)
-        if found and end not in new and answer.strip() == new.strip():
-            return True
-    return False
+    thoughts = _thoughts(old)
+    return thoughts is not None and old.rpartition(thoughts[1])[2].strip() == new.strip()
 
 
 def _calls(codec: Codec, content: str) -> list[tuple[str, object]]:

@@ -152,7 +152,7 @@ def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, 
 
 def _encoder(
     backend: dict[str, Any], markup: Markup, control_ids: Mapping[str, int]
-) -> Callable[[Standing], tuple[list[int], list[int]]]:
+) -> Callable[[Standing], tuple[list[int], list[tuple[int, int]]]]:
     """Make what encodes text with stand-ins: the same tokenizer, in which each control token is spelled by its stand-in."""
     names = markup.stand_ins
     encoder = _respelled(backend, names)
@@ -160,14 +160,14 @@ def _encoder(
     true_ids = {encoder.token_to_id(names[token]): place for token, place in control_ids.items()}
     true_ids = {theirs: ours for theirs, ours in true_ids.items() if theirs != ours}
 
-    def encode(text: Standing) -> tuple[list[int], list[int]]:
+    def encode(text: Standing) -> tuple[list[int], list[tuple[int, int]]]:
         ids: list[int] = []
-        starts: list[int] = []
+        places: list[tuple[int, int]] = []
         for begin, end, by in _pieces(text, encoder, as_text):
             encoding = by.encode(text.text[begin:end], add_special_tokens=False)
             ids += [true_ids.get(i, i) for i in encoding.ids] if true_ids else encoding.ids
-            starts += [begin + start for start, _ in encoding.offsets]
-        return ids, starts
+            places += [(begin + start, begin + stop) for start, stop in encoding.offsets] if begin else encoding.offsets
+        return ids, places
 
     return encode
 

@@ -110,21 +110,29 @@ def _closing(scaffold: str, closing: str | None, controls: Container[str]) -> in
     return next((place for place in range(len(scaffold) - 1, -1, -1) if scaffold[place] in controls), 0)
 
 
-def spans(ids: Sequence[int], starts: Sequence[int], found: Sequence[Section]) -> Spans:
-    """Cut ids at the sections of their text; a token belongs to where it begins.
+def spans(
+    ids: Sequence[int], places: Sequence[tuple[int, int]], found: Sequence[Section], text: str, controls: Container[str]
+) -> Spans:
+    """Cut ids at the sections of their text.
+
+    A token belongs to the section in which it begins, and to the body if it holds a character of it; but a control token that
+    swallowed blanks of the body does not.
 
     Args:
         ids: of the whole text.
-        starts: position in the text at which each begins.
+        places: [start, end) in the text of each.
         found: the sections, in order; those without a token are left out.
+        text: the text.
+        controls: the characters that stand in for control tokens.
     """
     cut: list[TokenSpan] = []
     at = 0
     for section in found:
-        end = len(ids) if section is found[-1] else bisect_right(starts, section.end - 1, lo=at)
+        end = len(ids) if section is found[-1] else bisect_right(places, section.end - 1, lo=at, key=lambda place: place[0])
         if end > at:
             low, high = section.body
-            mask = tuple(low <= start < high for start in starts[at:end])
+            limit = high if text[high : high + 1] in controls else len(text)
+            mask = tuple(start < high and low < stop <= limit for start, stop in places[at:end])
             cut.append(TokenSpan(tuple(ids[at:end]), section.role, mask))
         at = end
     return tuple(cut)
