@@ -112,6 +112,8 @@ class MissingExtraError(RoseError, ImportError):
 _EXTRA_OF = {
     **dict.fromkeys(["pydantic", "rich", "msgspec", "transformers", "tokenizers", "safetensors"], "train"),
     "pyarrow": "store",
+    "peft": "lora",
+    **dict.fromkeys(["gguf", "accelerate"], "gguf"),
 }
 
 
