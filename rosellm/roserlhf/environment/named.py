@@ -10,7 +10,10 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.errors import ConfigError
 
-BUILT_IN = {"shop": "rosellm.roserlhf.environment.shop:Shop"}
+BUILT_IN = {
+    "shop": "rosellm.roserlhf.environment.shop:Shop",
+    "arithmetic": "rosellm.roserlhf.environment.arithmetic:Arithmetic",
+}
 
 
 def environment_class(name: str) -> type[ToolEnvironment]:

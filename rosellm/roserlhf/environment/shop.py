@@ -9,16 +9,15 @@ import random
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rosellm.roserlhf.environment.arithmetic import ExpressionError, as_text, evaluate
 from rosellm.roserlhf.environment.base import Script, ToolEnvironment
+from rosellm.roserlhf.environment.expressions import ExpressionError, as_text, evaluate
 from rosellm.roserlhf.environment.tools import tool
+from rosellm.roserlhf.environment.vocabulary import DIGIT_PAIRS
 
 ITEMS = (
     "lamps", "mugs", "chairs", "books", "pens", "bags", "cups", "hats", "keys", "maps",
     "nails", "pots", "rugs", "socks", "toys", "vases", "boots", "coats", "desks", "forks",
 )  # fmt: skip
-# Numbers are read two digits at a time, as large tokenizers read three: copying 1121 digit by digit invites 1111.
-_DIGIT_PAIRS = tuple(f"{pair:02d}" for pair in range(100))
 FAULTS = (
     "search skipped",
     "wrong item",
@@ -46,7 +45,7 @@ class Shop(ToolEnvironment):
         "calculator(",
         "submit(",
         *ITEMS,
-        *_DIGIT_PAIRS,
+        *DIGIT_PAIRS,
     )
 
     @staticmethod
