@@ -117,9 +117,9 @@ class MissingExtraError(RoseError, ImportError):
 _EXTRA_OF = {
     **dict.fromkeys(["pydantic", "rich", "msgspec", "transformers", "tokenizers", "safetensors"], "train"),
     "pyarrow": "store",
+    "bm25s": "env",
     "peft": "lora",
     **dict.fromkeys(["gguf", "accelerate"], "gguf"),
-    "bm25s": "env",
 }
 
 

@@ -57,7 +57,7 @@ class Arithmetic(ToolEnvironment):
         question: str = self.task.payload["question"]
         return question
 
-    @tool
+    @tool(instant=True)
     def calculator(self, expression: str) -> str:
         """Compute an expression such as 2*(3+4)."""
         try:
@@ -67,7 +67,7 @@ class Arithmetic(ToolEnvironment):
         self.calculated = True
         return result
 
-    @tool
+    @tool(instant=True)
     def submit(self, answer: str) -> str:
         """Give the final number."""
         self.answer = answer
