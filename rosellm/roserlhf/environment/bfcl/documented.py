@@ -35,8 +35,8 @@ class DocumentedTool(Tool):
 
 
 def read_document(document: Mapping[str, Any], function: Callable[..., Any]) -> DocumentedTool:
-    """Make a tool of a document and the function that carries it out."""
-    schema = _json_schema(document["parameters"])
+    """Make a tool of a document, as `files.documents` gives it, and the function that carries it out."""
+    schema = json_schema(document["parameters"])
     return DocumentedTool(
         document["name"],
         document["description"],
@@ -47,12 +47,12 @@ def read_document(document: Mapping[str, Any], function: Callable[..., Any]) -> 
     )
 
 
-def _json_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+def json_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Copy a schema with the names of types that JSON schema has."""
     copy = {name: value for name, value in schema.items() if name not in ("type", "properties", "items")}
     copy["type"] = _TYPES.get(schema["type"], schema["type"])
     if "properties" in schema:
-        copy["properties"] = {name: _json_schema(kind) for name, kind in schema["properties"].items()}
+        copy["properties"] = {name: json_schema(kind) for name, kind in schema["properties"].items()}
     if "items" in schema:
-        copy["items"] = _json_schema(schema["items"])
+        copy["items"] = json_schema(schema["items"])
     return copy

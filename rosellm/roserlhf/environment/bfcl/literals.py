@@ -1,4 +1,4 @@
-"""A call written as Python text, read as syntax and never evaluated: `mv(source='a', destination='b')` → name, literal arguments."""
+"""A call written as Python text, read as syntax, never evaluated: `mv(source='a', destination='b')` → name, literal arguments."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ next turn; and a turn with ground truth is wrong if nothing was called.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,10 +27,15 @@ class TurnVerifier:
     """
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
-        self._world = World(entry)
+        self._entry = entry
         self._truth: Sequence[Sequence[str]] = entry["ground_truth"]
         self.passed: list[bool] = []
         """What was found, turn by turn."""
+
+    @functools.cached_property
+    def _world(self) -> World:
+        """Made when the first turn is verified; many episodes end before."""
+        return World(self._entry)
 
     def verify(self, world: World, results: Sequence[str], *, called: bool) -> bool:
         """Verify the next turn.

@@ -72,8 +72,10 @@ def _instance(entry: Mapping[str, Any], name: str) -> Any:
     made = files.tool_class(name)()
     if name in _STATELESS:
         return made
-    made._load_scenario(_thawed(entry["initial"].get(name, {})), long_context=entry["category"] == "long_context")
-    return copy.deepcopy(made)  # loading puts module constants into the instance as they are, and tools write into them
+    long_context = entry["category"] == "long_context"
+    made._load_scenario(_thawed(entry["initial"].get(name, {})), long_context=long_context)
+    # a long context puts constants of the module into the instance as they are, and tools write into them
+    return copy.deepcopy(made) if long_context else made
 
 
 def _text(result: Any) -> str:
