@@ -63,7 +63,7 @@ HOSTILE = (
 """Answers that nobody should be paid for."""
 _OTHER_TYPES: Sequence[Any] = (None, True, 0, -1, 10**30, 0.5, [], ["a", None], {}, {"a": [1]})
 _STEPS = 12
-_TOOLS = 12
+_TOOLS = 6
 """Tools of one task that are given hostile arguments; other tasks draw others."""
 
 

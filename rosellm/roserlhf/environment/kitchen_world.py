@@ -119,6 +119,8 @@ def shortest(state: State, goal: Goal) -> list[tuple[str, str]]:
         if dict(state.things)[goal.item].cooked and not goal.cooked:
             raise checks.fail(RangeError, "goal", "be within reach", f"a raw {goal.item}, which was cooked")
         for step in choices(state):
+            if step[0] == "take" and step[1] != goal.item:
+                continue  # other things are never in the way
             following, complaint = act(state, *step)
             if complaint is None and following not in came:
                 came[following] = (state, step)

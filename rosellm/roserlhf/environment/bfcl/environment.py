@@ -123,8 +123,8 @@ class Bfcl(ToolEnvironment):
         """Offer what was withheld until this turn, and word it as a message."""
         brought = {name: self._withheld[name] for name in self.task.payload["withheld"].get(str(self._turn), ())}
         self._offered.update(brought)
-        documents = [tool.schema()["function"] for tool in brought.values()]
-        return f"{json.dumps(documents)}\n{MORE_FUNCTIONS}"
+        documents = json.dumps([tool.schema()["function"] for tool in brought.values()])
+        return f"{documents}\n{MORE_FUNCTIONS}"
 
 
 def _is_plain_reply(action: ParsedAction | ParseFailure) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rosellm.roserlhf.environment.bfcl.literals import read_call
 from rosellm.roserlhf.errors import MissingExtraError
 from rosellm.roserlhf.record import plain
 
@@ -90,7 +91,7 @@ def _category(folder: Path, category: str) -> list[Mapping[str, Any]]:
                 "questions": [[message["content"] for message in turn] for turn in line["question"]],
                 "classes": line["involved_classes"],
                 "initial": line["initial_config"],
-                "withheld": line.get("missed_function", {}),
+                "withheld": _withheld(line.get("missed_function", {}), truths[line["id"]]),
                 "ground_truth": truths[line["id"]],
             },
             line["id"],
@@ -98,6 +99,14 @@ def _category(folder: Path, category: str) -> list[Mapping[str, Any]]:
         )
         for line in _lines(folder / name)
     ]
+
+
+def _withheld(missed: Mapping[str, Sequence[str]], truth: Sequence[Sequence[str]]) -> dict[str, list[str]]:
+    """Functions by the turn that brings them; one that the ground truth needs before (there is one task of 200) is not withheld."""
+    return {
+        turn: [name for name in names if name not in {read_call(text).name for calls in truth[: int(turn)] for text in calls}]
+        for turn, names in missed.items()
+    }
 
 
 @functools.cache

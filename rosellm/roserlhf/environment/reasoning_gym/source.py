@@ -10,6 +10,7 @@ import difflib
 import importlib
 import io
 import json
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,7 +60,8 @@ class Source:
         return float(value)
 
     def _made(self, seed: int) -> Any:
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # one data set leaves its file to the garbage collector
             return self._package.create_dataset(self.name, size=1, seed=seed)
 
 
