@@ -29,6 +29,7 @@ __all__ = [
     "ShapeError",
     "StoreError",
     "TeacherError",
+    "TemplateError",
 ]
 
 
@@ -111,6 +112,8 @@ class MissingExtraError(RoseError, ImportError):
 _EXTRA_OF = {
     **dict.fromkeys(["pydantic", "rich", "msgspec", "transformers", "tokenizers", "safetensors"], "train"),
     "pyarrow": "store",
+    "peft": "lora",
+    **dict.fromkeys(["gguf", "accelerate"], "gguf"),
 }
 
 
@@ -121,3 +124,7 @@ def missing_extra(error: ModuleNotFoundError) -> ImportError:
         return error
     extra = _EXTRA_OF[module]
     return MissingExtraError(f"this needs {module}, which is not installed; pip install 'rosellm[{extra}]'", name=module)
+
+
+class TemplateError(RoseError, ValueError):
+    """A chat template refuses a conversation, or cannot be served."""
