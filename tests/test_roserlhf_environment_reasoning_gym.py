@@ -15,6 +15,7 @@ from rosellm.roserlhf.environment.protocol import StepResult
 from rosellm.roserlhf.environment.reasoning_gym import ReasoningGym, dataset_environment
 from rosellm.roserlhf.environment.reasoning_gym.datasets import CLEAN, MADE_AHEAD, REFUSED
 from rosellm.roserlhf.environment.runner import DirectRunner
+from rosellm.roserlhf.environment.submit import submit
 from rosellm.roserlhf.environment.tasks import tasks
 from rosellm.roserlhf.errors import ConfigError, MissingExtraError, RangeError
 from rosellm.roserlhf.trainer.world import path_of
@@ -91,7 +92,7 @@ def test_what_is_no_answer_goes_on(action: ParsedAction | ParseFailure, mistakes
 
 def test_a_subclass_may_ask_for_submit() -> None:
     class Submitted(ChainSum):  # type: ignore[misc, valid-type]
-        answer_by = "submit"
+        toolbox = (submit,)
 
     environment = started(Submitted)
     assert [schema["function"]["name"] for schema in environment.tools.schemas()] == ["submit"]

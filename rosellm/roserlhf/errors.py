@@ -30,6 +30,7 @@ __all__ = [
     "StoreError",
     "TeacherError",
     "TemplateError",
+    "ToolError",
 ]
 
 
@@ -105,6 +106,10 @@ class AuditError(RoseError, ValueError):
     """A batch or a run has findings at or above the severity that the caller set as the limit."""
 
 
+class ToolError(RoseError, RuntimeError):
+    """A tool cannot do what it was asked to; the message is its answer to the policy, with the status `error`."""
+
+
 class MissingExtraError(RoseError, ImportError):
     """An optional dependency is not installed; the message is the command that installs it."""
 
@@ -112,6 +117,7 @@ class MissingExtraError(RoseError, ImportError):
 _EXTRA_OF = {
     **dict.fromkeys(["pydantic", "rich", "msgspec", "transformers", "tokenizers", "safetensors"], "train"),
     "pyarrow": "store",
+    "bm25s": "env",
     "peft": "lora",
     **dict.fromkeys(["gguf", "accelerate"], "gguf"),
 }

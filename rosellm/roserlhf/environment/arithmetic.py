@@ -50,24 +50,23 @@ class Arithmetic(ToolEnvironment):
         return {"question": question.text, "expression": question.expression}
 
     def reset(self) -> None:
-        """Forget the last answer."""
-        self.answer: str | None = None
+        """Forget that anything was calculated."""
         self.calculated = False
 
     def save_state(self) -> Mapping[str, Any]:
         """What `reset` forgets."""
-        return {"answer": self.answer, "calculated": self.calculated}
+        return {"calculated": self.calculated}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Take it back."""
-        self.answer, self.calculated = state["answer"], state["calculated"]
+        self.calculated = state["calculated"]
 
     def prompt(self) -> str:
         """Ask, and no more: how tools are called is the codec's to say."""
         question: str = self.task.payload["question"]
         return question
 
-    @tool
+    @tool(instant=True)
     def calculator(self, expression: str) -> str:
         """Compute an expression such as 2*(3+4)."""
         try:
@@ -77,7 +76,7 @@ class Arithmetic(ToolEnvironment):
         self.calculated = True
         return result
 
-    @tool
+    @tool(instant=True)
     def submit(self, answer: str) -> str:
         """Give the final number."""
         self.answer = answer

@@ -254,22 +254,25 @@ def _random_action(environment: ToolEnvironment, rng: random.Random) -> ParsedAc
         return ParseFailure("not a call", call_id="call-0", raw="(")
     chosen = rng.choice(tools)
     words = [word.strip(".,;:!?'\"") for word in environment.shown.split()] or ["a"]
-    arguments = {name: _random_argument(rng, kind, words) for name, kind in chosen.parameters.items() if rng.random() < 0.95}
+    properties = chosen.schema()["function"]["parameters"]["properties"]
+    arguments = {name: _random_argument(rng, kind, words) for name, kind in properties.items() if rng.random() < 0.95}
     return ParsedAction(calls=(ToolCall("call-0", chosen.name, arguments),))
 
 
-def _random_argument(rng: random.Random, kind: type, words: Sequence[str]) -> Any:
+def _random_argument(rng: random.Random, schema: Mapping[str, Any], words: Sequence[str]) -> Any:
+    if "enum" in schema and rng.random() < 0.9:
+        return rng.choice(schema["enum"])
     if rng.random() < 0.05:
         return rng.choice(_OTHER_TYPES)
     drawn = {
-        str: rng.choice([*words, rng.choice(HOSTILE)]),
-        int: rng.randint(-5, 100),
-        float: rng.uniform(-5, 100),
-        bool: rng.random() < 0.5,
-        list: rng.sample(words, min(len(words), 2)),
-        dict: {words[0]: words[-1]},
+        "string": rng.choice([*words, rng.choice(HOSTILE)]),
+        "integer": rng.randint(-5, 100),
+        "number": rng.uniform(-5, 100),
+        "boolean": rng.random() < 0.5,
+        "array": rng.sample(words, min(len(words), 2)),
+        "object": {words[0]: words[-1]},
     }
-    return drawn.get(kind)
+    return drawn.get(str(schema.get("type")))
 
 
 def _replies() -> Iterator[ParsedAction | ParseFailure]:

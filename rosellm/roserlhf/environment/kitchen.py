@@ -68,27 +68,27 @@ class Kitchen(ToolEnvironment):
         where = f" {wanted} is at the {self.task.payload['places'][wanted]}." if self.told else ""
         return f"Bring a {'cooked' if self.goal.cooked else 'raw'} {wanted} to the table.{where}\n{look(self.state)}"
 
-    @tool
+    @tool(instant=True)
     def go(self, room: str) -> str:
         """Walk through a door into the next room."""
         return self._act("go", room)
 
-    @tool
+    @tool(instant=True)
     def open(self, place: str) -> str:
         """Open something that is closed."""
         return self._act("open", place)
 
-    @tool
+    @tool(instant=True)
     def take(self, item: str) -> str:
         """Take a thing into the hand."""
         return self._act("take", item)
 
-    @tool
+    @tool(instant=True)
     def put(self, place: str) -> str:
         """Put what is in the hand somewhere."""
         return self._act("put", place)
 
-    @tool
+    @tool(instant=True)
     def cook(self, item: str) -> str:
         """Cook what is in the hand on the stove in the kitchen."""
         return self._act("cook", item)

@@ -57,29 +57,24 @@ class Shop(ToolEnvironment):
         wanted = [[rng.randint(1, LARGEST_QUANTITY), item] for item in items]
         return {"wanted": wanted, "prices": {item: rng.randint(1, LARGEST_PRICE) for item in items}}
 
-    def reset(self) -> None:
-        """Forget the last answer."""
-        self.answer: str | None = None
-
     def save_state(self) -> Mapping[str, Any]:
-        """What `reset` forgets."""
-        return {"answer": self.answer}
+        """Nothing: a shop does not change."""
+        return {}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Take it back."""
-        self.answer = state["answer"]
+        """Take back nothing."""
 
     def prompt(self) -> str:
         """Ask for the total."""
         return "What do " + " and ".join(f"{count} {item}" for count, item in self.task.payload["wanted"]) + " cost?"
 
-    @tool
+    @tool(instant=True)
     def search(self, item: str) -> str:
         """Look up the price of one item."""
         prices: Mapping[str, int] = self.task.payload["prices"]
         return str(prices[item]) if item in prices else "not sold"
 
-    @tool
+    @tool(instant=True)
     def calculator(self, expression: str) -> str:
         """Evaluate an arithmetic expression exactly."""
         try:
@@ -87,7 +82,7 @@ class Shop(ToolEnvironment):
         except ExpressionError as mistake:
             return str(mistake)
 
-    @tool
+    @tool(instant=True)
     def submit(self, answer: str) -> str:
         """Give the final answer and end the episode."""
         self.answer = answer

@@ -20,7 +20,7 @@ class DocumentedTool(Tool):
     document: Mapping[str, Any] = field(default_factory=dict)
     """JSON schema of the parameters."""
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Mapping[str, Any]:
         """Return the schema as documented."""
         function = {"name": self.name, "description": self.description, "parameters": self.document}
         return {"type": "function", "function": function}
@@ -43,6 +43,7 @@ def read_document(document: Mapping[str, Any], function: Callable[..., Any]) -> 
         {name: _PYTHON[kind["type"]] for name, kind in schema["properties"].items()},
         tuple(schema["required"]),
         function,
+        instant=True,
         document=schema,
     )
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.environment.base import Script, ToolEnvironment
 from rosellm.roserlhf.environment.protocol import Capabilities, Observation, StepResult, ToolRunner
 from rosellm.roserlhf.environment.reasoning_gym.datasets import CLEAN
 from rosellm.roserlhf.environment.reasoning_gym.source import Source
-from rosellm.roserlhf.environment.tools import ToolSet, tool
 from rosellm.roserlhf.errors import ConfigError
-from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure
+from rosellm.roserlhf.trajectory import ParsedAction, ParseFailure
 
 SEEDS = 2**31
 
 
 class ReasoningGym(ToolEnvironment):
-    """Base of the environments that `dataset_environment` makes; a subclass of one may ask for answers by `submit`.
+    """Base of the environments that `dataset_environment` makes; `toolbox = (submit,)` in a subclass asks for answers by that tool.
 
     Rewards: `correct` 1 if the data set's scorer gives at least 1, else 0; `partial` what the scorer gives, which may be above 0
     for an answer that merely contains the right one; `format` −1 for each reply without one. Only `correct` carries a weight.
@@ -29,44 +28,27 @@ class ReasoningGym(ToolEnvironment):
     capabilities: ClassVar[Capabilities] = Capabilities(snapshot=True)
     dataset: ClassVar[str]
     """Name of the data set."""
-    answer_by: ClassVar[Literal["text", "submit"]] = "text"
-    """`text`: there are no tools, the whole reply is the answer. `submit`: the answer is the argument of that tool."""
     request: ClassVar[str] = "Reply with the answer alone."
     """What the prompt says after the question."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        if self.answer_by == "text":
-            self.tools = ToolSet({name: known for name, known in self.tools.tools.items() if name != "submit"})
 
     @classmethod
     def make_task(cls, rng: random.Random) -> Mapping[str, Any]:
         """Draw a seed; the payload is the item it makes."""
         return cls._source().item(rng.randrange(SEEDS))
 
-    def reset(self) -> None:
-        """Forget the last answer."""
-        self.answer: str | None = None
-
     def prompt(self) -> str:
         """The question and how to answer it."""
         return f"{self.task.payload['question']}\n{self.request}"
 
-    @tool
-    def submit(self, answer: str) -> str:
-        """Give the final answer."""
-        self.answer = answer
-        self.finish()
-        return "done"
-
     async def step(self, action: ParsedAction | ParseFailure, run: ToolRunner) -> StepResult:
-        """Take a plain reply as the answer where the whole reply is; everything else as any environment."""
-        reply = _plain_reply(action) if self.answer_by == "text" else None
+        """Take a plain reply as the answer, unless there are tools to give it by; everything else as any environment."""
+        reply = None if self.tools.tools else _plain_reply(action)
         if reply is None:
             return await super().step(action, run)
-        self.shown = self.submit(reply)
+        self.answer, self.shown = reply, ""
+        self.finish()
         self._chain("answer", reply)
-        return StepResult(Observation((Message("tool", self.shown),)), terminated=True, cause="finished")
+        return StepResult(Observation(()), terminated=True, cause="finished")
 
     def score(self) -> dict[str, float | None]:
         """Ask the scorer of the data set."""
@@ -74,17 +56,16 @@ class ReasoningGym(ToolEnvironment):
         return {"correct": float(partial >= 1), "partial": partial, "format": -float(self.mistakes)}
 
     def save_state(self) -> Mapping[str, Any]:
-        """What `reset` forgets."""
-        return {"answer": self.answer}
+        """Nothing beside the answer."""
+        return {}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Take it back."""
-        self.answer = state["answer"]
+        """Take back nothing."""
 
     def demonstrate(self, rng: random.Random, *, faulty: bool) -> Script:
         """Give the reference answer; a faulty one gives that of another question."""
         answer = self.make_task(rng)["answer"] if faulty else self.task.payload["answer"]
-        yield f"submit({answer})" if self.answer_by == "submit" else answer
+        yield f"submit({answer})" if self.tools.tools else answer
 
     @classmethod
     def _source(cls) -> Source:
