@@ -120,7 +120,7 @@ def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, 
     added: list[str] = [token["content"] for token in backend["added_tokens"] if not token["content"].replace("▁", " ").isspace()]
     own: list[str] = [token["content"] for token in backend["added_tokens"] if not token["special"]]
     markup = Markup(added, own)
-    control_ids: dict[str, int] = {token: tokenizer.backend_tokenizer.token_to_id(token) for token in added}
+    control_ids: dict[str, int] = {token["content"]: token["id"] for token in backend["added_tokens"] if token["content"] in added}
     template = str(tokenizer.chat_template)
 
     def render(messages: list[dict[str, Any]], tools: list[Any] | None, prompt: bool) -> str:
@@ -146,12 +146,13 @@ def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, 
             identity=tokenizer_hash(tokenizer),
         ),
         tools,
+        calls=calls,
     )
 
 
 def _encoder(
     backend: dict[str, Any], markup: Markup, control_ids: Mapping[str, int]
-) -> Callable[[Standing], tuple[list[int], list[int]]]:
+) -> Callable[[Standing], tuple[list[int], list[tuple[int, int]]]]:
     """Make what encodes text with stand-ins: the same tokenizer, in which each control token is spelled by its stand-in."""
     names = markup.stand_ins
     encoder = _respelled(backend, names)
@@ -159,26 +160,29 @@ def _encoder(
     true_ids = {encoder.token_to_id(names[token]): place for token, place in control_ids.items()}
     true_ids = {theirs: ours for theirs, ours in true_ids.items() if theirs != ours}
 
-    def encode(text: Standing) -> tuple[list[int], list[int]]:
+    def encode(text: Standing) -> tuple[list[int], list[tuple[int, int]]]:
         ids: list[int] = []
-        starts: list[int] = []
+        places: list[tuple[int, int]] = []
         for begin, end, by in _pieces(text, encoder, as_text):
             encoding = by.encode(text.text[begin:end], add_special_tokens=False)
             ids += [true_ids.get(i, i) for i in encoding.ids] if true_ids else encoding.ids
-            starts += [begin + start for start, _ in encoding.offsets]
-        return ids, starts
+            places += [(begin + start, begin + stop) for start, stop in encoding.offsets] if begin else encoding.offsets
+        return ids, places
 
     return encode
 
 
 def _respelled(backend: Mapping[str, Any], names: Mapping[str, str]) -> Tokenizer:
-    """Build the same tokenizer with other texts for some of its tokens."""
+    """Build the same tokenizer with other texts for its control tokens; merges that would spell one out of pieces are left out."""
     model = dict(backend["model"])
     vocabulary = model["vocab"]
     if isinstance(vocabulary, dict):
         model["vocab"] = {names.get(word, word): place for word, place in vocabulary.items()}
     else:
         model["vocab"] = [[names.get(word, word), score] for word, score in vocabulary]
+    if "merges" in model:
+        pairs = (tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in model["merges"])
+        model["merges"] = [pair for pair in pairs if not names.keys() & {*pair, "".join(pair)}]
     added = [token | {"content": names.get(token["content"], token["content"])} for token in backend["added_tokens"]]
     other = {"model": model, "added_tokens": added, "truncation": None, "padding": None, "post_processor": None}
     return Tokenizer.from_str(json.dumps({**backend, **other}))
