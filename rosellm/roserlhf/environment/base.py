@@ -10,7 +10,7 @@ import hashlib
 import json
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Generator, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rosellm.roserlhf import checks
@@ -122,8 +122,9 @@ class ToolEnvironment(ABC):
             self._trace = hashlib.blake2b(happened.encode(), digest_size=12).hexdigest()
         return result
 
-    def close(self) -> None:
+    def close(self) -> Awaitable[None] | None:
         """Release nothing."""
+        return None
 
     @classmethod
     def task_from(cls, payload: Mapping[str, Any]) -> Task:
