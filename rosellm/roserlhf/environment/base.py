@@ -10,7 +10,7 @@ import hashlib
 import json
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rosellm.roserlhf import checks
@@ -133,8 +133,9 @@ class ToolEnvironment(ABC):
         text = json.dumps([self._trace, *happened], sort_keys=True)
         self._trace = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
-    def close(self) -> None:
+    def close(self) -> Awaitable[None] | None:
         """Release nothing."""
+        return None
 
     def save_state(self) -> Mapping[str, Any]:
         """Say in JSON values what `reset` prepared, as it stands now; needed where `capabilities` promise snapshots."""
