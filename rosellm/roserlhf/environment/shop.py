@@ -38,7 +38,7 @@ class Shop(ToolEnvironment):
     `cost` −1 for each tool call beyond the four that suffice. Only `correct` carries a weight.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(instant=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(instant=True, snapshot=True)
     vocabulary: ClassVar[tuple[str, ...]] = (
         "What do ",
         " and ",
@@ -57,9 +57,12 @@ class Shop(ToolEnvironment):
         wanted = [[rng.randint(1, LARGEST_QUANTITY), item] for item in items]
         return {"wanted": wanted, "prices": {item: rng.randint(1, LARGEST_PRICE) for item in items}}
 
-    def reset(self) -> None:
-        """Forget the last answer."""
-        self.answer: str | None = None
+    def save_state(self) -> Mapping[str, Any]:
+        """Nothing: a shop does not change."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take back nothing."""
 
     def prompt(self) -> str:
         """Ask for the total."""

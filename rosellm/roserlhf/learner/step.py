@@ -92,7 +92,7 @@ class Stepper(Generic[_B]):
     def _differentiate_all(
         self, batches: Sequence[_B], loss_of: Callable[[_B], tuple[Tensor, Mapping[str, Partial]]]
     ) -> tuple[list[Tensor], list[Mapping[str, Partial]], list[Tensor]]:
-        """Add up the gradients in the order of the micro-batches; those of a few are held at a time, for they are as large as the model."""
+        """Add up the gradients in the order of the micro-batches; few are held at a time, as large as the model."""
         total: list[Tensor] = []
         partials: list[Mapping[str, Partial]] = []
         losses: list[Tensor] = []

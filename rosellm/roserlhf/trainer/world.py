@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 def path_of(environment: type[ToolEnvironment]) -> str:
     """Name an environment class as a configuration does: by its built-in name, or by its import path `module:Class`.
 
-    A class of the script that runs now is named after the script's file, by which another process can import it.
+    A class that was made on demand says its name itself. A class of the script that runs now is named after the script's file, by
+    which another process can import it.
     """
+    if said := vars(environment).get("command_name"):  # what a subclass inherits is not its own name
+        return str(said)
     module = environment.__module__
     script = getattr(sys.modules["__main__"], "__file__", None)
     path = f"{Path(script).stem if script and module == '__main__' else module}:{environment.__qualname__}"
