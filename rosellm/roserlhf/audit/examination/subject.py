@@ -20,7 +20,7 @@ from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.engine.protocol import Ack, Chunk, Engine, PolicyHandle, Request, Sampling
 from rosellm.roserlhf.environment.protocol import Task
-from rosellm.roserlhf.models.causal import weights
+from rosellm.roserlhf.models.causal import merged_weights
 from rosellm.roserlhf.trainer.learning import credited
 from rosellm.roserlhf.trainer.recipe import Recipe
 from rosellm.roserlhf.trainer.threads import LoopThread
@@ -28,6 +28,7 @@ from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import PolicyAction, TokenSpan, Trajectory, TransitionRecord
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import LlamaForCausalLM
 
 OUTSIDE = 1_000_000
@@ -39,7 +40,7 @@ PROMPT_TOKENS, REPLY_TOKENS = 12, 12
 class Subject:
     """A model, the recipe that would train it, and what it acts in."""
 
-    model: LlamaForCausalLM
+    model: LlamaForCausalLM | PeftModel
     """float32, on the CPU, without dropout; read only."""
     version: str
     """Name of these weights."""
@@ -144,7 +145,7 @@ class Player:
 
     def publish(self, model: LlamaForCausalLM, version: str) -> None:
         """Hand weights to the engine."""
-        self._loop.run(self.engine.publish(PolicyHandle(version, weights(model))))
+        self._loop.run(self.engine.publish(PolicyHandle(version, merged_weights(model))))
 
     def play(self, tasks: Sequence[Task], *, members: int, step: int, temperature: float | None = None) -> Episodes:
         """Play groups of `members` episodes and give each its credit.
