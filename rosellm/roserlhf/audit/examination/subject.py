@@ -50,7 +50,7 @@ class Subject:
     no_world: str = ""
     """Why there is no world."""
 
-    def model_copy(self) -> LlamaForCausalLM:
+    def model_copy(self) -> LlamaForCausalLM | PeftModel:
         """Copy the model, for whoever trains."""
         return copy.deepcopy(self.model)
 
@@ -125,7 +125,7 @@ class Episodes:
         return [row for row in self.rows if row.trained]
 
 
-def other_policy(model: LlamaForCausalLM) -> LlamaForCausalLM:
+def other_policy(model: LlamaForCausalLM | PeftModel) -> LlamaForCausalLM | PeftModel:
     """Make a different policy of the same shape: every weight halved."""
     other = copy.deepcopy(model)
     with torch.no_grad():
@@ -143,7 +143,7 @@ class Player:
         self.engine = LocalEngine(other_policy(subject.model), version="halved", threads=threads, cache_rows=rows)
         self.publish(subject.model, subject.version)
 
-    def publish(self, model: LlamaForCausalLM, version: str) -> None:
+    def publish(self, model: LlamaForCausalLM | PeftModel, version: str) -> None:
         """Hand weights to the engine."""
         self._loop.run(self.engine.publish(PolicyHandle(version, merged_weights(model))))
 
