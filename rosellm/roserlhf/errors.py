@@ -26,6 +26,7 @@ __all__ = [
     "RecordError",
     "RoseError",
     "RunFolderError",
+    "SandboxError",
     "ShapeError",
     "StoreError",
     "TeacherError",
@@ -98,6 +99,10 @@ class RunFolderError(RoseError, RuntimeError):
     """A run folder is missing, already there, not writable or of another run."""
 
 
+class SandboxError(RoseError, RuntimeError):
+    """There is no sandbox to run a program in, or it did not start; nothing was run."""
+
+
 class CheckpointError(RoseError, RuntimeError):
     """A checkpoint is missing, damaged or does not belong to this run."""
 
@@ -117,9 +122,9 @@ class MissingExtraError(RoseError, ImportError):
 _EXTRA_OF = {
     **dict.fromkeys(["pydantic", "rich", "msgspec", "transformers", "tokenizers", "safetensors"], "train"),
     "pyarrow": "store",
+    "bm25s": "env",
     "peft": "lora",
     **dict.fromkeys(["gguf", "accelerate"], "gguf"),
-    "bm25s": "env",
 }
 
 
