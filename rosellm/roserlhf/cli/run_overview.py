@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from rosellm.roserlhf.batching.credit import total_reward
-from rosellm.roserlhf.batching.rollout import Rollout, rollouts_of
+from rosellm.roserlhf.batching.rollout import Rollout, connected, rollouts_of
 from rosellm.roserlhf.cli.run_list import status_of, steps_of, success_of
 from rosellm.roserlhf.cli.safe_text import safe
 from rosellm.roserlhf.cli.whole_table import print_whole, whole_table
@@ -126,7 +126,8 @@ def _filter(options: ShowOptions) -> str:
 
 
 def _matching(log: EventLog, step: int, weights: Mapping[str, float] | None, options: ShowOptions) -> Iterator[Rollout]:
-    for one in rollouts_of(stored.trajectory for stored in log.trajectories(phase=options.phase, step=step)):
+    records = (stored.trajectory for stored in log.trajectories(phase=options.phase, step=step))
+    for one in rollouts_of(connected(records)):
         if options.reward in ("any", _sign(_reward(one, weights))):
             yield one
 

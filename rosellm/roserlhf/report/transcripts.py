@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rosellm.roserlhf.batching.rollout import Episode, Rollout, rollouts_of
+from rosellm.roserlhf.batching.rollout import Episode, Rollout, connected, rollouts_of
 from rosellm.roserlhf.errors import RoseError
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.report.run_folder import Run
@@ -97,7 +97,7 @@ def _pools(log: EventLog, phase: str, step: int) -> dict[Outcome, list[_Stored]]
     pools: dict[Outcome, list[_Stored]] = {"success": [], "failure": [], "unscored": []}
     stored = list(log.trajectories(phase=phase, step=step))
     phases = {one.trajectory.trajectory_id: one.phase for one in stored}
-    for rollout in rollouts_of(one.trajectory for one in stored):
+    for rollout in rollouts_of(connected(one.trajectory for one in stored)):
         pools[outcome_of(rollout)].append(_Stored(rollout, phases[rollout.trajectory_id], step))
     return {outcome: _different_tasks_first(pool) for outcome, pool in pools.items()}
 
