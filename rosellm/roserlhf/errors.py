@@ -26,9 +26,12 @@ __all__ = [
     "RecordError",
     "RoseError",
     "RunFolderError",
+    "SandboxError",
     "ShapeError",
     "StoreError",
     "TeacherError",
+    "TemplateError",
+    "ToolError",
 ]
 
 
@@ -96,12 +99,20 @@ class RunFolderError(RoseError, RuntimeError):
     """A run folder is missing, already there, not writable or of another run."""
 
 
+class SandboxError(RoseError, RuntimeError):
+    """There is no sandbox to run a program in, or it did not start; nothing was run."""
+
+
 class CheckpointError(RoseError, RuntimeError):
     """A checkpoint is missing, damaged or does not belong to this run."""
 
 
 class AuditError(RoseError, ValueError):
     """A batch or a run has findings at or above the severity that the caller set as the limit."""
+
+
+class ToolError(RoseError, RuntimeError):
+    """A tool cannot do what it was asked to; the message is its answer to the policy, with the status `error`."""
 
 
 class MissingExtraError(RoseError, ImportError):
@@ -111,6 +122,9 @@ class MissingExtraError(RoseError, ImportError):
 _EXTRA_OF = {
     **dict.fromkeys(["pydantic", "rich", "msgspec", "transformers", "tokenizers", "safetensors"], "train"),
     "pyarrow": "store",
+    "bm25s": "env",
+    "peft": "lora",
+    **dict.fromkeys(["gguf", "accelerate"], "gguf"),
 }
 
 
@@ -121,3 +135,7 @@ def missing_extra(error: ModuleNotFoundError) -> ImportError:
         return error
     extra = _EXTRA_OF[module]
     return MissingExtraError(f"this needs {module}, which is not installed; pip install 'rosellm[{extra}]'", name=module)
+
+
+class TemplateError(RoseError, ValueError):
+    """A chat template refuses a conversation, or cannot be served."""

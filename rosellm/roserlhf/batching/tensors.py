@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.errors import RangeError
+from rosellm.roserlhf.losses import KeptSupport
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Batch:
     advantages: Tensor
     """float32: that of the token's rollout or turn, 0 where nothing was sampled. A row without credit is NaN, so that training on
     it cannot go unnoticed."""
+    support: KeptSupport | None = None
+    """What truncated sampling kept at each of the B * T places, row after row; None if nothing was truncated."""
     sequence_ids: Tensor | None = None
     """int64: the rollout of each token, numbered within the batch, −1 at padding; None: every row is a sequence of its own."""
 
@@ -65,8 +69,22 @@ def pad(rows: Sequence[Row], device: torch.device | str = "cpu", *, by_rollout: 
         padded([row.loss_mask for row in rows], False, torch.bool),
         padded([row.behaviour_logprobs for row in rows], 0.0, torch.float32),
         padded([row.token_advantages() for row in rows], 0.0, torch.float32),
+        _support(rows, width, device),
         padded([[numbers[row.rollout_id]] * len(row.token_ids) for row in rows], -1, torch.int64) if by_rollout else None,
     )
+
+
+def _support(rows: Sequence[Row], width: int, device: torch.device | str) -> KeptSupport | None:
+    """Flatten the kept ids of all places; prompts, observations and padding list none, which is the whole vocabulary."""
+    if all(row.support is None for row in rows):
+        return None
+    counts = np.zeros((len(rows), width), dtype=np.int64)
+    for row, own in zip(rows, counts, strict=True):
+        own[: len(row.support or ())] = [len(kept or ()) for kept in row.support or ()]
+    kept_ids = chain.from_iterable(kept for row in rows for kept in row.support or () if kept)
+    ids = torch.from_numpy(np.fromiter(kept_ids, np.int64, int(counts.sum())))
+    offsets = torch.from_numpy(np.concatenate([[0], counts.ravel().cumsum()]))
+    return KeptSupport(ids.to(device), offsets.to(device))
 
 
 def by_length(rows: Iterable[Row], *, whole_rollouts: bool = False) -> list[Row]:

@@ -181,7 +181,7 @@ def _one_update(
     seen: dict[int, _Seen] = {}
 
     def loss_of(batch: Batch) -> tuple[Tensor, Mapping[str, Partial]]:
-        current = policy_logprobs(stepper.model, batch.input_ids, temperature=temperature)
+        current = policy_logprobs(stepper.model, batch.input_ids, temperature=temperature, support=batch.support)
         columns = (current, batch.behaviour_logprobs, batch.advantages, batch.loss_mask)
         output = objective(*columns, denominator=denominator, **layout_of(batch))
         known = current.detach()

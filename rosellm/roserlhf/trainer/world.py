@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.codec.hf import build_tokenizer, marker_codec
+from rosellm.roserlhf.codec.hf import build_tokenizer, chat_codec, load_tokenizer, marker_codec
 from rosellm.roserlhf.codec.protocol import Codec
 from rosellm.roserlhf.engine.protocol import Engine
 from rosellm.roserlhf.environment.base import ToolEnvironment
@@ -22,6 +22,8 @@ from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.environment.tasks import Split, distinct, tasks
 from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.models.causal import build_llama
+from rosellm.roserlhf.models.pretrained import load_model
+from rosellm.roserlhf.models.source import find_model
 from rosellm.roserlhf.rollout.collect import Planned, collect, plan
 from rosellm.roserlhf.rollout.episode import Facts, Limits
 from rosellm.roserlhf.trainer.config import TrainConfig
@@ -34,8 +36,11 @@ if TYPE_CHECKING:
 def path_of(environment: type[ToolEnvironment]) -> str:
     """Name an environment class as a configuration does: by its built-in name, or by its import path `module:Class`.
 
-    A class of the script that runs now is named after the script's file, by which another process can import it.
+    A class that was made on demand says its name itself. A class of the script that runs now is named after the script's file, by
+    which another process can import it.
     """
+    if said := vars(environment).get("command_name"):  # what a subclass inherits is not its own name
+        return str(said)
     module = environment.__module__
     script = getattr(sys.modules["__main__"], "__file__", None)
     path = f"{Path(script).stem if script and module == '__main__' else module}:{environment.__qualname__}"
@@ -43,28 +48,42 @@ def path_of(environment: type[ToolEnvironment]) -> str:
 
 
 def new_model(config: TrainConfig, *, vocabulary_size: int, device: str) -> LlamaForCausalLM:
-    """Build a model with its initial weights, in evaluation mode (it has no dropout).
+    """Load the pretrained model, or build one with initial weights; in evaluation mode (it has no dropout).
 
     Raises:
         ConfigError: the device cannot be used.
+        CheckpointError, ModelError: the pretrained model cannot be used.
     """
     sizes = config.model
-    model = build_llama(
-        vocabulary_size=vocabulary_size,
-        layers=sizes.layers,
-        hidden_size=sizes.hidden_size,
-        heads=sizes.heads,
-        key_value_heads=sizes.key_value_heads,
-        intermediate_size=sizes.intermediate_size,
-        context_window=config.collect.context_window,
-        seed=config.seed,
-    )
+    if sizes.source:
+        model = load_model(find_model(sizes.source))
+    else:
+        model = build_llama(
+            vocabulary_size=vocabulary_size,
+            layers=sizes.layers,
+            hidden_size=sizes.hidden_size,
+            heads=sizes.heads,
+            key_value_heads=sizes.key_value_heads,
+            intermediate_size=sizes.intermediate_size,
+            context_window=config.collect.context_window,
+            seed=config.seed,
+        )
     model.eval()
     try:
         return torch.nn.Module.to(model, torch.device(device))
     except (RuntimeError, AssertionError) as error:  # a torch that was built without CUDA raises the second
         why = str(error).partition("\n")[0]
         raise checks.fail(ConfigError, "device", "be usable", f"{device!r}: {why}") from error
+
+
+def _speech(config: TrainConfig, environment: type[ToolEnvironment]) -> tuple[PreTrainedTokenizerFast, Codec]:
+    """Choose how messages become ids: as the pretrained model was taught, or in the words of the environment."""
+    schemas = environment().tools.schemas()
+    if not config.model.source:
+        tokenizer = build_tokenizer(environment.vocabulary)
+        return tokenizer, marker_codec(tokenizer, schemas)
+    tokenizer = load_tokenizer(find_model(config.model.source))
+    return tokenizer, chat_codec(tokenizer, schemas, calls=config.model.calls)
 
 
 @dataclass(frozen=True)
@@ -84,8 +103,7 @@ class World:
     def build(cls, config: TrainConfig, name: str, environment: type[ToolEnvironment] | None = None) -> World:
         """Assemble it; `environment` overrules the configured name."""
         kind = environment or environment_class(config.environment)
-        tokenizer = build_tokenizer(kind.vocabulary)
-        codec = marker_codec(tokenizer, kind().tools.schemas())
+        tokenizer, codec = _speech(config, kind)
         window = config.collect
         limits = Limits(
             max_turns=window.max_turns,

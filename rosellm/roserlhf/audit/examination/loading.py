@@ -14,7 +14,7 @@ from rosellm.roserlhf.audit.examination.subject import Subject
 from rosellm.roserlhf.environment.named import environment_class
 from rosellm.roserlhf.errors import CheckpointError, ConfigError, RunFolderError
 from rosellm.roserlhf.models.causal import load_weights
-from rosellm.roserlhf.models.pretrained import load_pretrained
+from rosellm.roserlhf.models.pretrained import load_model
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint
 from rosellm.roserlhf.trainer.evaluate import find_checkpoint
 from rosellm.roserlhf.trainer.folder import RUN
@@ -66,7 +66,7 @@ def _pretrained(folder: Path, environment: str | None) -> Subject:
     recipe = _on_cpu(recipes.load_recipe(run)) if run.is_file() else recipes.grpo()
     name = environment or (recipe.config.environment if run.is_file() else None)
     world, why_not = (None, "no environment was named: --env NAME") if name is None else _world(recipe, name, folder)
-    model = load_pretrained(folder)
+    model = load_model(folder)
     if world is None:
         model.config.max_position_embeddings = min(model.config.max_position_embeddings, POSITIONS)
     return Subject(model, "pretrained", recipe, world, why_not)

@@ -19,6 +19,11 @@ def plain_logits(model: LlamaForCausalLM, token_ids: Sequence[int]) -> Tensor:
 
 
 def plain_logprobs(logits: Tensor, row: Row, *, temperature: float) -> Tensor:
-    r"""Evaluate :math:`\log\operatorname{softmax}(z_t / T)[x_t]`, `[T]`."""
-    ids = torch.tensor(row.token_ids)
-    return torch.log_softmax(logits / temperature, -1)[torch.arange(len(ids)), ids]
+    r"""Evaluate :math:`\log\operatorname{softmax}(z_t / T)[x_t]` over what truncated sampling kept, `[T]`."""
+    ids, scores = torch.tensor(row.token_ids), logits / temperature
+    for place, kept in enumerate(row.support or ()):
+        if kept is not None:
+            inside = scores[place, list(kept)]
+            scores[place] = -torch.inf
+            scores[place, list(kept)] = inside
+    return torch.log_softmax(scores, -1)[torch.arange(len(ids)), ids]
