@@ -17,8 +17,8 @@ from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.disk import writing
 from rosellm.roserlhf.trainer.evaluate import find_checkpoint
 from rosellm.roserlhf.trainer.folder import CHECKPOINTS, RUN
+from rosellm.roserlhf.trainer.model import new_model
 from rosellm.roserlhf.trainer.place import require_free
-from rosellm.roserlhf.trainer.world import new_model
 
 if TYPE_CHECKING:
     from peft import PeftModel

@@ -18,10 +18,12 @@ from rosellm.roserlhf.models.pretrained import load_model
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint
 from rosellm.roserlhf.trainer.evaluate import find_checkpoint
 from rosellm.roserlhf.trainer.folder import RUN
+from rosellm.roserlhf.trainer.model import new_model
 from rosellm.roserlhf.trainer.recipe import Recipe
-from rosellm.roserlhf.trainer.world import World, new_model
+from rosellm.roserlhf.trainer.world import World
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import LlamaForCausalLM
 
 POSITIONS = 256
@@ -76,7 +78,7 @@ def _on_cpu(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, config=recipe.config.model_copy(update={"device": "cpu"}))
 
 
-def _model(recipe: Recipe, checkpoint: Checkpoint) -> LlamaForCausalLM:
+def _model(recipe: Recipe, checkpoint: Checkpoint) -> LlamaForCausalLM | PeftModel:
     """Build the model that a checkpoint is of; how many tokens it knows is what the checkpoint says."""
     if EMBEDDING not in checkpoint.model:
         raise CheckpointError(f"checkpoint {checkpoint.step} must hold the weights of a Llama model, got no {EMBEDDING}")

@@ -12,7 +12,7 @@ from rosellm.roserlhf.batching.rows import Row
 
 
 @torch.no_grad()
-def plain_logits(model: LlamaForCausalLM, token_ids: Sequence[int]) -> Tensor:
+def plain_logits(model: LlamaForCausalLM | PeftModel, token_ids: Sequence[int]) -> Tensor:
     """Evaluate one row alone: `[T, V]` float64; entry t is what was known before token t, and entry 0 is uniform."""
     logits = model(torch.tensor([list(token_ids)]), use_cache=False).logits[0].double()
     return torch.cat([torch.zeros_like(logits[:1]), logits[:-1]])

@@ -83,7 +83,7 @@ def watch(subject: Subject, rows: Sequence[Row], *, micro_batch_rows: int, tempe
 class Training:
     """An optimizer over a model that may be changed, with the options of a subject's recipe."""
 
-    def __init__(self, subject: Subject, model: LlamaForCausalLM) -> None:
+    def __init__(self, subject: Subject, model: LlamaForCausalLM | PeftModel) -> None:
         options = subject.recipe.config.optimizer
         self._recipe = subject.recipe
         self._stepper: Stepper[Batch] = Stepper(
