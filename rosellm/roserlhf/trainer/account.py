@@ -48,7 +48,8 @@ def advantage_of(rows: Sequence[Row]) -> float | tuple[float, ...] | None:
     return rows[0].advantage if None in parts else tuple(value for part in parts if part is not None for value in part)
 
 
-def _kept(value: Any) -> Any:
+def kept(value: Any) -> Any:
+    """Write a tuple as the list that the ledger gives back."""
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -89,7 +90,7 @@ class Account:
 
     def _places_of(self, rows: Sequence[Row], reward: float | None) -> list[LedgerEntry]:
         name, step = rows[0].rollout_id, self._step
-        detail = {"reward": reward, "advantage": _kept(advantage_of(rows)), "row_hash": _kept(hash_of(rows))}
+        detail = {"reward": reward, "advantage": kept(advantage_of(rows)), "row_hash": kept(hash_of(rows))}
         excluded: Counter[str] = Counter()
         for row in rows:
             excluded.update(row.excluded)

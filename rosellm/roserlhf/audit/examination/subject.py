@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from rosellm.roserlhf.batching.rollout import rollouts_of
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.engine.protocol import Ack, Chunk, Engine, PolicyHandle, Request, Sampling
@@ -177,7 +178,9 @@ class Player:
             trajectories = self._loop.run(_continue_prompts(subject, heard, tasks, members, step, temperature))
         else:
             planned = subject.world.plan(tasks, purpose="train", step=OUTSIDE + step, members=members)
-            trajectories = self._loop.run(subject.world.play(heard, planned, temperature=temperature))
+            records = self._loop.run(subject.world.play(heard, planned, temperature=temperature))
+            # a rewritten episode has several rows, and the examinations are about single ones
+            trajectories = [rollout.root for rollout in rollouts_of(records) if len(rollout.records) == 1]
         rewards, rows = credited(subject.recipe, trajectories, subject.reward_weights)
         return Episodes(trajectories, rewards, rows, heard.prompts, temperature)
 
