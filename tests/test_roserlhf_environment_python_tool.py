@@ -68,7 +68,7 @@ def test_an_episode_computes_and_submits() -> None:
     ]
     assert [result.source for result in results(record)] == [KINDS[0], KINDS[0], None]
     assert all(result.latency is not None for result in results(record)[:2])
-    assert record.transitions[-1].rewards["correct"] == 1.0
+    assert record.transitions[-1].reward_components["correct"] == 1.0
     assert descendants() == before
 
 
