@@ -29,6 +29,7 @@ __all__ = [
     "ShapeError",
     "StoreError",
     "TeacherError",
+    "VerifierError",
 ]
 
 
@@ -102,6 +103,10 @@ class CheckpointError(RoseError, RuntimeError):
 
 class AuditError(RoseError, ValueError):
     """A batch or a run has findings at or above the severity that the caller set as the limit."""
+
+
+class VerifierError(RoseError, RuntimeError):
+    """A verifier crashed, took too long or returned no number in [0, 1]: the answer is unscored, neither right nor wrong."""
 
 
 class MissingExtraError(RoseError, ImportError):
