@@ -40,16 +40,17 @@ class Tool:
 
     def complaint(self, arguments: Mapping[str, Any]) -> str | None:
         """Say what is wrong with the arguments of a call, worded for the model; None if nothing is."""
+        problems = []
         if missing := [name for name in self.required if name not in arguments]:
-            return f"missing {', '.join(missing)}"
+            problems.append(f"missing {', '.join(missing)}")
         if extra := [name for name in arguments if name not in self.parameters]:
-            return f"unexpected {', '.join(extra)}"
+            problems.append(f"unexpected {', '.join(extra)}")
         for name, value in arguments.items():
-            kind = self.parameters[name]
+            kind = self.parameters.get(name, object)
             accepted = (int, float) if kind is float else kind
-            if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-                return f"{name} must be {_JSON_TYPES[kind]}"
-        return None
+            if not isinstance(value, accepted) or (isinstance(value, bool) and kind not in (bool, object)):
+                problems.append(f"{name} must be {_JSON_TYPES[kind]}")
+        return "; ".join(problems) or None
 
 
 @dataclass(frozen=True)
