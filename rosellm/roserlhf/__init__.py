@@ -191,6 +191,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "StoreError",
         "TeacherError",
         "VerifierError",
+        "ToolError",
     ),
     "environment.base": ("ToolEnvironment",),
     "environment.protocol": (

@@ -29,6 +29,7 @@ __all__ = [
     "ShapeError",
     "StoreError",
     "TeacherError",
+    "ToolError",
     "VerifierError",
 ]
 
@@ -105,6 +106,10 @@ class AuditError(RoseError, ValueError):
     """A batch or a run has findings at or above the severity that the caller set as the limit."""
 
 
+class ToolError(RoseError, RuntimeError):
+    """A tool cannot do what it was asked to; the message is its answer to the policy, with the status `error`."""
+
+
 class VerifierError(RoseError, RuntimeError):
     """A verifier crashed, took too long or returned no number in [0, 1]: the answer is unscored, neither right nor wrong."""
 
@@ -116,6 +121,7 @@ class MissingExtraError(RoseError, ImportError):
 _EXTRA_OF = {
     **dict.fromkeys(["pydantic", "rich", "msgspec", "transformers", "tokenizers", "safetensors"], "train"),
     "pyarrow": "store",
+    "bm25s": "env",
 }
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rosellm.roserlhf import checks
@@ -42,6 +42,10 @@ class ToolEnvironment(ABC):
     """What training maximises: the weighted sum of these components. Components without a weight are recorded only."""
     success_component: ClassVar[str] = "correct"
     """An episode succeeded when this component is at least 1."""
+    toolbox: ClassVar[Sequence[Callable[..., Any]]] = ()
+    """Ready-made tools, beside the marked methods: `(calculator, search_tool(folder), submit)`."""
+    answer: str | None
+    """What the tool `submit` was given; None before."""
     task: Task
     """What this episode is about; its `payload` is what `make_task` drew."""
 
@@ -91,6 +95,7 @@ class ToolEnvironment(ABC):
     def start(self, task: Task, seed: int) -> Observation:
         """Begin an episode; tasks of this kind have no chance beyond what `make_task` drew, so the seed is not used."""
         self.task, self.finished, self.results, self.mistakes = task, False, [], 0
+        self.answer = None
         self._trace = task.task_id
         self.reset()
         self.shown = self.prompt()

@@ -64,13 +64,13 @@ class Shop(ToolEnvironment):
         """Ask for the total."""
         return "What do " + " and ".join(f"{count} {item}" for count, item in self.task.payload["wanted"]) + " cost?"
 
-    @tool
+    @tool(instant=True)
     def search(self, item: str) -> str:
         """Look up the price of one item."""
         prices: Mapping[str, int] = self.task.payload["prices"]
         return str(prices[item]) if item in prices else "not sold"
 
-    @tool
+    @tool(instant=True)
     def calculator(self, expression: str) -> str:
         """Evaluate an arithmetic expression exactly."""
         try:
@@ -78,7 +78,7 @@ class Shop(ToolEnvironment):
         except ExpressionError as mistake:
             return str(mistake)
 
-    @tool
+    @tool(instant=True)
     def submit(self, answer: str) -> str:
         """Give the final answer and end the episode."""
         self.answer = answer

@@ -11,7 +11,7 @@ from rosellm.roserlhf.codec.calls.reading import MalformedError, Reading, reason
 from rosellm.roserlhf.trajectory import ParsedAction, ToolCall
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
-_OPEN = re.compile(OPEN)
+_PART = re.compile(f"{json_text.PART.pattern}|{OPEN}", re.DOTALL)
 _NEXT = re.compile(f"{CLOSE}|(?={OPEN})")
 
 
@@ -62,7 +62,7 @@ def _closed(text: str, end: int) -> int:
 
 def malformed_end(text: str, body: int) -> int:
     """Return where a malformed call ends: after its closing tag, or before the next opening one, or with the text."""
-    end = json_text.skip(text, body, stop=_OPEN)
+    end = json_text.skip(text, body, _PART)
     if end is not None and text.startswith(CLOSE, place := json_text.skip_blank(text, end)):
         return place + len(CLOSE)
     match = _NEXT.search(text, body)

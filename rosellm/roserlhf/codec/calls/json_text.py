@@ -14,7 +14,7 @@ from rosellm.roserlhf.errors import RangeError
 from rosellm.roserlhf.trajectory import ToolCall
 
 BREAKS_OFF = "the call breaks off"
-_PART = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\]"]', re.DOTALL)
+PART = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\]"]', re.DOTALL)
 _FIRST_NAME = re.compile(r'\{\s*"name"\s*:\s*("(?:[^"\\]++|\\.)*+")', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BLANK = re.compile(r"\s*")
@@ -146,22 +146,29 @@ def first_name(text: str, start: int) -> str | None:
     return name if isinstance(name, str) and not _SURROGATE.search(name) else None
 
 
-def skip(text: str, start: int, stop: re.Pattern[str] | None = None) -> int | None:
-    """Return where a malformed value ends by its brackets, strings left aside; None if they do not close (or before `stop`).
+def skip(text: str, start: int, part: re.Pattern[str] = PART) -> int | None:
+    """Return where a malformed value ends by its brackets, strings left aside; None if they do not close.
+
+    Args:
+        text: the reply.
+        start: where the value begins.
+        part: finds strings, brackets, and whatever else ends the search, a quote that opens no string for example.
 
     Example:
         >>> skip('{"a": }, "}"} rest', 0)
         7
     """
     depth, place = 0, start
-    while match := _PART.search(text, place):
-        part, place = match.group(), match.end()
-        if part == '"' or (stop is not None and stop.search(text, start, match.start())):
+    while match := part.search(text, place):
+        found, place = match.group(), match.end()
+        if found in ("{", "["):
+            depth += 1
+        elif found in ("}", "]"):
+            depth -= 1
+            if depth <= 0:
+                return place
+        elif len(found) == 1 or found[0] != '"':
             return None
-        depth += (part in ("{", "[")) - (part in ("}", "]"))
-        if depth <= 0 and len(part) == 1:
-            return place
-        start = place
     return None
 
 
