@@ -26,6 +26,7 @@ __all__ = [
     "RecordError",
     "RoseError",
     "RunFolderError",
+    "SandboxError",
     "ShapeError",
     "StoreError",
     "TeacherError",
@@ -96,6 +97,10 @@ class StoreError(RoseError, RuntimeError):
 
 class RunFolderError(RoseError, RuntimeError):
     """A run folder is missing, already there, not writable or of another run."""
+
+
+class SandboxError(RoseError, RuntimeError):
+    """There is no sandbox to run a program in, or it did not start; nothing was run."""
 
 
 class CheckpointError(RoseError, RuntimeError):
