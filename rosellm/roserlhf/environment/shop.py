@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from rosellm.roserlhf.environment.arithmetic import ExpressionError, as_text, evaluate
 from rosellm.roserlhf.environment.base import Script, ToolEnvironment
+from rosellm.roserlhf.environment.protocol import Capabilities
 from rosellm.roserlhf.environment.tools import tool
 
 ITEMS = (
@@ -38,6 +39,7 @@ class Shop(ToolEnvironment):
     `cost` −1 for each tool call beyond the four that suffice. Only `correct` carries a weight.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities(instant=True)
     vocabulary: ClassVar[tuple[str, ...]] = (
         "What do ",
         " and ",
