@@ -12,6 +12,7 @@ from rosellm.roserlhf.environment.verifiers.exact import casefolded, exact, nfkc
 from rosellm.roserlhf.environment.verifiers.isolated import isolated
 from rosellm.roserlhf.environment.verifiers.judge import ModelJudge
 from rosellm.roserlhf.environment.verifiers.numeric import numeric, read_number
+from rosellm.roserlhf.environment.verifiers.program import passes_tests
 from rosellm.roserlhf.environment.verifiers.rubric import Component, Rubric, Scores
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "isolated",
     "nfkc",
     "numeric",
+    "passes_tests",
     "read_number",
     "single_spaced",
     "stripped",
