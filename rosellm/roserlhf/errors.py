@@ -30,6 +30,7 @@ __all__ = [
     "ShapeError",
     "StoreError",
     "TeacherError",
+    "TemplateError",
     "ToolError",
     "VerifierError",
 ]
@@ -127,6 +128,8 @@ _EXTRA_OF = {
     **dict.fromkeys(["pydantic", "rich", "msgspec", "transformers", "tokenizers", "safetensors"], "train"),
     "pyarrow": "store",
     "bm25s": "env",
+    "peft": "lora",
+    **dict.fromkeys(["gguf", "accelerate"], "gguf"),
 }
 
 
@@ -137,3 +140,7 @@ def missing_extra(error: ModuleNotFoundError) -> ImportError:
         return error
     extra = _EXTRA_OF[module]
     return MissingExtraError(f"this needs {module}, which is not installed; pip install 'rosellm[{extra}]'", name=module)
+
+
+class TemplateError(RoseError, ValueError):
+    """A chat template refuses a conversation, or cannot be served."""

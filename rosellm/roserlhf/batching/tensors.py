@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.errors import RangeError
+from rosellm.roserlhf.losses import KeptSupport
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Batch:
     advantages: Tensor
     """float32: that of the token's rollout or turn, 0 where nothing was sampled. A row without credit is NaN, so that training on
     it cannot go unnoticed."""
+    support: KeptSupport | None = None
+    """What truncated sampling kept at each of the B * T places, row after row; None if nothing was truncated."""
 
 
 def pad(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
@@ -52,7 +57,21 @@ def pad(rows: Sequence[Row], device: torch.device | str = "cpu") -> Batch:
         padded([row.loss_mask for row in rows], False, torch.bool),
         padded([row.behaviour_logprobs for row in rows], 0.0, torch.float32),
         padded([row.token_advantages() for row in rows], 0.0, torch.float32),
+        _support(rows, width, device),
     )
+
+
+def _support(rows: Sequence[Row], width: int, device: torch.device | str) -> KeptSupport | None:
+    """Flatten the kept ids of all places; prompts, observations and padding list none, which is the whole vocabulary."""
+    if all(row.support is None for row in rows):
+        return None
+    counts = np.zeros((len(rows), width), dtype=np.int64)
+    for row, own in zip(rows, counts, strict=True):
+        own[: len(row.support or ())] = [len(kept or ()) for kept in row.support or ()]
+    kept_ids = chain.from_iterable(kept for row in rows for kept in row.support or () if kept)
+    ids = torch.from_numpy(np.fromiter(kept_ids, np.int64, int(counts.sum())))
+    offsets = torch.from_numpy(np.concatenate([[0], counts.ravel().cumsum()]))
+    return KeptSupport(ids.to(device), offsets.to(device))
 
 
 def by_length(rows: Sequence[Row]) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rosellm.roserlhf.environment.arithmetic import ExpressionError, as_text, evaluate
+from rosellm.roserlhf.environment.expressions import ExpressionError, as_text, evaluate
 from rosellm.roserlhf.environment.tools import tool
 from rosellm.roserlhf.errors import ToolError
 

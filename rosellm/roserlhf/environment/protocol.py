@@ -39,7 +39,7 @@ class Capabilities:
     deterministic: bool = True
     """The same task, seed and actions give the same episode."""
     snapshot: bool = False
-    """Its state can be saved and restored at any turn."""
+    """Its state can be saved and restored at any turn: it is a `SnapshotEnvironment`."""
     replayable: bool = True
     """An episode can be replayed from its actions."""
     instant: bool = False
@@ -118,4 +118,20 @@ class Environment(Protocol):
 
     def close(self) -> Awaitable[None] | None:
         """Release what the episode holds; called once, however the episode went."""
+        ...
+
+
+class SnapshotEnvironment(Environment, Protocol):
+    """An environment whose capabilities promise snapshots.
+
+    The law: whoever restores a snapshot answers the same actions with the same results, rewards and states as the instance it was
+    taken from, however that one went on.
+    """
+
+    def snapshot(self) -> bytes:
+        """Save the episode as it stands."""
+        ...
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from there."""
         ...

@@ -27,8 +27,8 @@ class Tool:
 
     name: str
     description: str
-    parameters: Mapping[str, Mapping[str, Any]]
-    """Parameter names to their JSON schemas, in order."""
+    parameters: Mapping[str, Any]
+    """Parameter names to their annotations, in order."""
     required: tuple[str, ...]
     """The parameters without a default."""
     function: Callable[..., Any] = field(repr=False)
@@ -39,6 +39,8 @@ class Tool:
     """Returns at once: it runs where it is called, and no time limit stands around it."""
     repeatable: bool = False
     """Safe to run again after it failed or did not answer in time."""
+    described: Mapping[str, str] = field(default_factory=dict)
+    """What the docstring says about parameters, by name."""
 
     def schema(self) -> Mapping[str, Any]:
         """Return the plain JSON schema that a chat template is given; made once, read-only."""
@@ -46,10 +48,20 @@ class Tool:
 
     @cached_property
     def _schema(self) -> Mapping[str, Any]:
-        parameters = {"type": "object", "properties": self.parameters, "required": list(self.required)}
+        parameters = {"type": "object", "properties": self._properties, "required": list(self.required)}
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         found: Mapping[str, Any] = plain.json_value({"type": "function", "function": function}, f"schema of {self.name}")
         return found
+
+    @cached_property
+    def _properties(self) -> Mapping[str, Mapping[str, Any]]:
+        return {name: self._property(name, annotation) for name, annotation in self.parameters.items()}
+
+    def _property(self, name: str, annotation: Any) -> Mapping[str, Any]:
+        found = schema_of(annotation)
+        if found is None:
+            raise checks.fail(DtypeError, f"{self.name}({name})", f"be annotated with one of {ANNOTATIONS}", annotation)
+        return {**found, "description": self.described[name]} if name in self.described else found
 
     def complaint(self, arguments: Mapping[str, Any]) -> str | None:
         """Say what is wrong with the arguments of a call, worded for the model; None if nothing is."""
@@ -59,7 +71,7 @@ class Tool:
         if extra := [name for name in arguments if name not in self.parameters]:
             problems.append(f"unexpected {_listed(extra)}")
         for name, value in arguments.items():
-            problems.extend(misfits(value, self.parameters.get(name, {}), name))
+            problems.extend(misfits(value, self._properties.get(name, {}), name))
         return "; ".join(problems[:_MOST_NAMES]) or None
 
     def bound_to(self, owner: object) -> Tool:
@@ -161,15 +173,31 @@ def _read_tool(function: Callable[..., Any], *, skip: int) -> Tool:
     described = docstring.arguments(text)
     if unknown := [name for name in described if name not in parameters]:
         raise checks.fail(RangeError, f"Args of {function.__name__}", "describe its parameters", ", ".join(unknown))
-    schemas = {name: _parameter(f"{function.__name__}({name})", hints.get(name), one) for name, one in parameters.items()}
-    return Tool(
+    for name, parameter in parameters.items():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise checks.fail(DtypeError, f"{function.__name__}({name})", "be passed by name", parameter.kind.description)
+    found = Tool(
         function.__name__,
         docstring.description(text),
-        {name: {**kind, "description": described[name]} if name in described else kind for name, kind in schemas.items()},
+        {name: hints.get(name) for name in parameters},
         tuple(name for name, parameter in parameters.items() if parameter.default is parameter.empty),
         function,
+        described=described,
         **getattr(function, _MARK, {}),
     )
+    _check_defaults(found, parameters)
+    return found
+
+
+def _check_defaults(known: Tool, parameters: Mapping[str, inspect.Parameter]) -> None:
+    """Require every default to be what the policy could pass; making the schema checks the annotations."""
+    properties = known.schema()["function"]["parameters"]["properties"]
+    for name, parameter in parameters.items():
+        problems = () if name in known.required else misfits(parameter.default, properties[name], "the default")
+        if problem := next(iter(problems), None):
+            fix = "annotate it with ... | None" if parameter.default is None else None
+            requirement = f"have a default of its own type: {problem}"
+            raise checks.fail(DtypeError, f"{known.name}({name})", requirement, repr(parameter.default), fix=fix)
 
 
 def _hints(function: Callable[..., Any]) -> Mapping[str, Any]:
@@ -178,19 +206,6 @@ def _hints(function: Callable[..., Any]) -> Mapping[str, Any]:
     except NameError as error:
         fix = "import it outside of TYPE_CHECKING" if error.name else None
         raise checks.fail(DtypeError, function.__name__, "have annotations that can be read", str(error), fix=fix) from error
-
-
-def _parameter(argument: str, annotation: Any, parameter: inspect.Parameter) -> dict[str, Any]:
-    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-        raise checks.fail(DtypeError, argument, "be passed by name", parameter.kind.description)
-    found = schema_of(annotation)
-    if found is None:
-        raise checks.fail(DtypeError, argument, f"be annotated with one of {ANNOTATIONS}", annotation)
-    default = [] if parameter.default is parameter.empty else misfits(parameter.default, found, "the default")
-    if problem := next(iter(default), None):
-        fix = "annotate it with ... | None" if parameter.default is None else None
-        raise checks.fail(DtypeError, argument, f"have a default of its own type: {problem}", repr(parameter.default), fix=fix)
-    return found
 
 
 def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:

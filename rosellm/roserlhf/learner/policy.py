@@ -153,7 +153,7 @@ def _one_update(
     seen: dict[int, _Seen] = {}
 
     def loss_of(batch: Batch) -> tuple[Tensor, Mapping[str, Partial]]:
-        current = policy_logprobs(stepper.model, batch.input_ids, temperature=temperature)
+        current = policy_logprobs(stepper.model, batch.input_ids, temperature=temperature, support=batch.support)
         output = objective(current, batch.behaviour_logprobs, batch.advantages, batch.loss_mask, denominator=denominator)
         known = current.detach()
         seen[id(batch)] = _Seen(known[batch.policy_mask], (known - batch.behaviour_logprobs)[batch.loss_mask])

@@ -206,10 +206,11 @@ class _Episode:
 
     async def _act(self, turn: int) -> tuple[PolicyAction | None, ParsedAction | ParseFailure]:
         stream = self.key.stream(self.task, turn)
-        room = min(self.limits.max_turn_tokens, self.limits.context_window - len(self.context))
-        sampling = Sampling(self.limits.temperature, room, self.codec.stop_ids)
+        limits = self.limits
+        room = min(limits.max_turn_tokens, limits.context_window - len(self.context))
+        sampling = Sampling(limits.temperature, room, self.codec.stop_ids, limits.top_p, limits.top_k)
         request = Request(tuple(self.context), sampling, stream, self.record.trajectory_id)
-        reply = await sample(self.engine, request, seconds=self.limits.reply_timeout)
+        reply = await sample(self.engine, request, seconds=limits.reply_timeout)
         token_ids = reply.token_ids
         parsed = self.codec.parse(token_ids)
         if reply.late and not token_ids:
@@ -223,7 +224,8 @@ class _Episode:
             self.codec.text(token_ids),
             parsed,
             version_spans=spans,
-            sampling=SamplingParameters(self.limits.temperature, max_tokens=room, seed_key=stream),
+            sampling=SamplingParameters(limits.temperature, limits.top_p, limits.top_k, max_tokens=room, seed_key=stream),
+            kept_support=reply.supports,
             stop_reason=reply.stop_reason(),
         )
         self.context.extend(token_ids)

@@ -23,7 +23,7 @@ from rosellm.roserlhf.trajectory import Trajectory
 
 
 def row_hash(row: Row) -> str:
-    """Hash what of a record enters the loss: ids, masks and behaviour log-probabilities, exclusions apart."""
+    """Hash what of a record enters the loss: ids, masks, behaviour log-probabilities and kept support, exclusions apart."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         ids = array("q", row.token_ids).tobytes()
@@ -31,6 +31,8 @@ def row_hash(row: Row) -> str:
         ids = repr(tuple(row.token_ids)).encode()
     for column in (ids, array("b", row.policy_mask).tobytes(), array("d", row.behaviour_logprobs).tobytes()):
         digest.update(column)
+    if row.support is not None:
+        digest.update(repr(row.support).encode())
     return digest.hexdigest()
 
 

@@ -14,14 +14,16 @@ from rosellm.roserlhf.audit.examination.subject import Subject
 from rosellm.roserlhf.environment.named import environment_class
 from rosellm.roserlhf.errors import CheckpointError, ConfigError, RunFolderError
 from rosellm.roserlhf.models.causal import load_weights
-from rosellm.roserlhf.models.pretrained import load_pretrained
+from rosellm.roserlhf.models.pretrained import load_model
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint
 from rosellm.roserlhf.trainer.evaluate import find_checkpoint
 from rosellm.roserlhf.trainer.folder import RUN
+from rosellm.roserlhf.trainer.model import new_model
 from rosellm.roserlhf.trainer.recipe import Recipe
-from rosellm.roserlhf.trainer.world import World, new_model
+from rosellm.roserlhf.trainer.world import World
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import LlamaForCausalLM
 
 POSITIONS = 256
@@ -66,7 +68,7 @@ def _pretrained(folder: Path, environment: str | None) -> Subject:
     recipe = _on_cpu(recipes.load_recipe(run)) if run.is_file() else recipes.grpo()
     name = environment or (recipe.config.environment if run.is_file() else None)
     world, why_not = (None, "no environment was named: --env NAME") if name is None else _world(recipe, name, folder)
-    model = load_pretrained(folder)
+    model = load_model(folder)
     if world is None:
         model.config.max_position_embeddings = min(model.config.max_position_embeddings, POSITIONS)
     return Subject(model, "pretrained", recipe, world, why_not)
@@ -76,7 +78,7 @@ def _on_cpu(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, config=recipe.config.model_copy(update={"device": "cpu"}))
 
 
-def _model(recipe: Recipe, checkpoint: Checkpoint) -> LlamaForCausalLM:
+def _model(recipe: Recipe, checkpoint: Checkpoint) -> LlamaForCausalLM | PeftModel:
     """Build the model that a checkpoint is of; how many tokens it knows is what the checkpoint says."""
     if EMBEDDING not in checkpoint.model:
         raise CheckpointError(f"checkpoint {checkpoint.step} must hold the weights of a Llama model, got no {EMBEDDING}")

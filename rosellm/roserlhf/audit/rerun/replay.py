@@ -27,11 +27,11 @@ from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint, checkpoint_steps, load_checkpoint
 from rosellm.roserlhf.trainer.folder import CHECKPOINTS, LOG, RUN, difference
 from rosellm.roserlhf.trainer.learning import training_stepper
+from rosellm.roserlhf.trainer.model import new_model
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
 from rosellm.roserlhf.trainer.provenance import provenance, this_machine
 from rosellm.roserlhf.trainer.recipe import Recipe
 from rosellm.roserlhf.trainer.threads import single_threaded
-from rosellm.roserlhf.trainer.world import new_model
 
 _EMBEDDING = "model.embed_tokens.weight"
 

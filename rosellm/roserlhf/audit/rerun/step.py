@@ -116,7 +116,8 @@ class StepRerun:
         with torch.inference_mode():
             batch = pad([row], self._stepper.parameters[0].device)
             temperature = self._recipe.config.collect.temperature
-            said = policy_logprobs(self._stepper.model, batch.input_ids, temperature=temperature)[0].tolist()
+            model, support = self._stepper.model, batch.support
+            said = policy_logprobs(model, batch.input_ids, temperature=temperature, support=support)[0].tolist()
         for t, (sampled, was, now) in enumerate(zip(row.policy_mask, row.behaviour_logprobs, said, strict=True)):
             if sampled and not abs(now - was) <= max(_ODD, drift):
                 name, place = row.trajectory_id, _token(row, t)

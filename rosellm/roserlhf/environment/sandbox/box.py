@@ -103,11 +103,11 @@ class Box:
 
     async def _close(self) -> None:
         try:
-            self.control.close()  # what has not begun yet sees that nobody is there
             await self.identify()
             for first in self._first:
                 _kill(first)
                 await readable(first)
+                await _gone(self.process, 5.0)  # which reaps it
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             await _gone(self.process, STARTED_WITHIN)

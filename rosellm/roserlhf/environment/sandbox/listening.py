@@ -16,7 +16,7 @@ from rosellm.roserlhf.environment.sandbox.box import Box
 
 _LONGEST_REPLY = 16 << 20
 _CHUNK = 1 << 16
-End = Literal["reply", "output", "gone"]
+End = Literal["reply", "output", "gone", "garbled"]
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Listener:
     _control: bytearray = field(default_factory=bytearray)
 
     async def until_end(self) -> End:
-        """Listen until the reply is there, too much was written, or the box is gone or speaks no frames."""
+        """Listen until the reply is there, too much was written, or the box is gone or sends no frames."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[End] = loop.create_future()
 
@@ -48,8 +48,10 @@ class Listener:
                 settle("output")
 
         def hear_control() -> None:
-            if not self._take(self.box.control.fileno(), self._control) or not self._frames():
+            if not self._take(self.box.control.fileno(), self._control):
                 settle("gone")
+            elif not self._frames():
+                settle("garbled")
             elif self.reply:
                 settle("reply")
 

@@ -124,10 +124,8 @@ class SandboxSession:
         return SandboxResult(ending, output, errors, spent, self.kind, lost, listener.reply.get("value"))
 
     async def _ending(self, box: Box, end: End | None, reply: Mapping[str, Any]) -> Ending:
-        if end is None:
-            return "timeout"
-        if end == "output":
-            return "output"
+        if end is None or end == "output":
+            return end or "timeout"
         if end == "gone":
             return "cpu" if await box.exit_code(within=1.0) == _OUT_OF_CPU else "died"
         return next((ending for ending in _REPORTED if ending == reply.get("ending")), "died")
