@@ -81,7 +81,7 @@ def test_every_step_is_equal_bit_for_bit(made: Path, step: int) -> None:
     "options",
     [
         {"recipe": "reinforce", "optimizer": {"minibatches": 1}, "keep_checkpoints": 1},
-        {"drop_uniform_groups": False, "collect": {"temperature": 0.7}, "optimizer": {"epochs": 2, "minibatches": 3}},
+        {"drop_uniform_groups": False, "collect": {"temperature": 0.7, "top_p": 0.8}, "optimizer": {"epochs": 2, "minibatches": 3}},
         {"warm_start": {"max_steps": 0}, "optimizer": {"micro_batch_rows": 1, "weight_decay": 0.1}, "keep_checkpoints": 1},
     ],
 )
