@@ -468,7 +468,7 @@ def test_every_call_passes_through_the_one_runner_of_the_episode() -> None:
     environment: Environment = Echo()
     engine = says(CODEC, "end(x)")
     work = run_episode(environment, CODEC, engine, TASK, key=KEY, limits=LIMITS, facts=FACTS, new_runner=Watcher)
-    episode: Trajectory = run(work)
+    (episode,) = run(work)
     assert len(made) == 1
     assert [call.name for call in made[0].calls] == ["end", "end"]
     assert [t.results[0].status for t in episode.transitions] == ["blocked", "ok"]

@@ -43,6 +43,13 @@ class Row:
     """Sampled tokens that are not trained, by reason."""
     advantage: float | tuple[float, ...] | None = None
     """Credit of the whole row, or of each of its turns in order; None = none assigned."""
+    part_of: str | None = None
+    """The rollout, for a row that is not its first; None for the row of a root or a branch."""
+
+    @property
+    def rollout_id(self) -> str:
+        """The rollout whose tokens these are, named after its first record."""
+        return self.part_of or self.trajectory_id
 
     @property
     def sampled(self) -> int:

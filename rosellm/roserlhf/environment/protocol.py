@@ -42,6 +42,8 @@ class Capabilities:
     """Its state can be saved and restored at any turn: it is a `SnapshotEnvironment`."""
     replayable: bool = True
     """An episode can be replayed from its actions."""
+    instant: bool = False
+    """Its plain methods return at once, whatever happens: they are called directly, without a thread that could be left behind."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,11 @@ class ToolRunner(Protocol):
 
 
 class Environment(Protocol):
-    """One episode per instance. Methods may be plain or `async`, but for `state_key`."""
+    """One episode per instance. Methods may be plain or `async`, but for `state_key`.
+
+    They are called one at a time and within time limits: an `async` one on the event loop, a plain one in a thread of the episode,
+    so that one that hangs stops nobody else; or directly, if `capabilities` promise that plain ones return at once.
+    """
 
     @property
     def tools(self) -> ToolSet:

@@ -62,6 +62,11 @@ class CollectConfig(Config):
     max_turns: int = Field(default=6, ge=1, description="actions per episode before it is truncated")
     max_turn_tokens: int = Field(default=16, ge=1, description="tokens per action")
     context_window: int = Field(default=128, ge=8, description="prompt, observations and actions together")
+    environment_timeout: float = Field(default=600.0, gt=0, description="seconds an environment may take to start or to step")
+    score_timeout: float = Field(default=600.0, gt=0, description="seconds a verifier may take; longer leaves the episode unscored")
+    close_timeout: float = Field(default=60.0, gt=0, description="seconds an environment may take to close")
+    reply_timeout: float = Field(default=3600.0, gt=0, description="seconds the engine may take for one reply, waiting included")
+    max_reward: float = Field(default=1e6, gt=0, description="largest absolute value of a reward component; beyond it is a fault")
 
 
 class OptimizerConfig(Config):
@@ -97,6 +102,9 @@ class TrainConfig(Config):
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="where the model lives: cpu, cuda or cuda:N")
     drop_uniform_groups: bool = Field(
         default=True, description="exclude groups in which no episode is better than another (they carry no gradient)"
+    )
+    max_failed_share: float = Field(
+        default=0.5, ge=0, le=1, description="share of a step's episodes that may break off or go unscored before the run stops"
     )
     checkpoint_every: int = Field(default=10, ge=1, description="training steps between checkpoints")
     keep_checkpoints: int = Field(default=2, ge=1, description="newest checkpoints kept, beside that of step 0")

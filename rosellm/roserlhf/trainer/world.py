@@ -95,6 +95,11 @@ class World:
             max_turn_tokens=window.max_turn_tokens,
             context_window=window.context_window,
             temperature=window.temperature,
+            environment_timeout=window.environment_timeout,
+            score_timeout=window.score_timeout,
+            close_timeout=window.close_timeout,
+            reply_timeout=window.reply_timeout,
+            max_reward=window.max_reward,
         )
         facts = Facts(
             environment_version=f"{kind.__name__}-{kind.version}",
