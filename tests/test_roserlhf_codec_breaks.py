@@ -7,13 +7,13 @@ import time
 from typing import Any
 
 import pytest
+from chat_templates import codec_for, flat, tokenizer_for, tokenizer_of
 
 from rosellm.roserlhf.codec.breaks import diagnose
 from rosellm.roserlhf.codec.chat import ChatCodec
 from rosellm.roserlhf.codec.hf import chat_codec, chat_tokenizer
 from rosellm.roserlhf.codec.protocol import PrefixBreak
 from rosellm.roserlhf.trajectory import Message
-from tests.chat_templates import codec_for, flat, tokenizer_for, tokenizer_of
 
 TOOLS = [
     {

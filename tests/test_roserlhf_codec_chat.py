@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+from chat_templates import SERVED, codec_for, every_served, flat, reference, source, tokenizer_for, tokenizer_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,6 @@ from rosellm.roserlhf.codec.protocol import PrefixBreak
 from rosellm.roserlhf.environment.shop import Shop
 from rosellm.roserlhf.errors import ConfigError, RangeError, RecordError, TemplateError
 from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure
-from tests.chat_templates import SERVED, codec_for, every_served, flat, reference, source, tokenizer_for, tokenizer_of
 
 PROPERTY = settings(derandomize=True, max_examples=40, deadline=None)
 ROLES = st.sampled_from(["system", "user", "assistant", "tool"])
