@@ -18,7 +18,9 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.protocol import Spans
+from rosellm.roserlhf.errors import TemplateError
 from rosellm.roserlhf.trajectory import TokenSpan
 
 _FIRST_PLACEHOLDER = 0xF0000
@@ -61,19 +63,24 @@ def sections(
 
     Returns:
         One section for each message, then one for the generation prompt; together they cover the text.
+
+    Raises:
+        TemplateError: the template leaves a message out that no policy wrote.
     """
     scaffolds = _PLACEHOLDER.split(skeleton)
-    shown = [ord(found) - _FIRST_PLACEHOLDER for found in _PLACEHOLDER.findall(skeleton)]
+    shown = {ord(found) - _FIRST_PLACEHOLDER: at for at, found in enumerate(_PLACEHOLDER.findall(skeleton))}
     found: list[Section] = []
     start = cursor = 0
-    for place, role in enumerate(roles):
-        if place not in shown:  # the template does not show it: it has no place of its own
+    for place, (role, content) in enumerate(zip(roles, contents, strict=True)):
+        at = shown.get(place)
+        if at is None:
+            if content and role != "assistant":  # what a policy said earlier may go, and is a break; an observation may not
+                got = f"one of role {role!r}, which it leaves out"
+                raise checks.fail(TemplateError, "message", "be shown by the chat template", got)
             found.append(Section(role, start, start, (start, start)))
             continue
-        scaffold = shown.index(place)
-        before, after = scaffolds[scaffold], scaffolds[scaffold + 1]
-        last = scaffold == len(shown) - 1
-        body = _body(text, cursor + len(before) if text.startswith(before, cursor) else cursor, contents[place], after, last=last)
+        before, after = scaffolds[at], scaffolds[at + 1]
+        body = _body(text, cursor, content, before, after, last=at == len(shown) - 1)
         cursor = body[1]
         end = cursor + _closing(after, closings.get(role), controls)
         found.append(Section(role, start, end, body))
@@ -82,8 +89,10 @@ def sections(
     return found
 
 
-def _body(text: str, start: int, content: str, after: str, *, last: bool) -> tuple[int, int]:
-    """Find a content that begins at `start` and that `after` follows."""
+def _body(text: str, cursor: int, content: str, before: str, after: str, *, last: bool) -> tuple[int, int]:
+    """Find a content that stands between two scaffolds, the first of which begins at the cursor."""
+    # where the template writes another scaffold around this very content, the content says where it is
+    start = cursor + len(before) if text.startswith(before, cursor) else max(cursor, text.find(content.strip(), cursor))
     for said in (content, content.strip()):
         end = start + len(said)
         if text.startswith(said, start) and text.startswith(after, end) and (not last or end + len(after) == len(text)):
@@ -99,21 +108,29 @@ def _closing(scaffold: str, closing: str | None, controls: Container[str]) -> in
     return next((place for place in range(len(scaffold) - 1, -1, -1) if scaffold[place] in controls), 0)
 
 
-def spans(ids: Sequence[int], starts: Sequence[int], found: Sequence[Section]) -> Spans:
-    """Cut ids at the sections of their text; a token belongs to where it begins.
+def spans(
+    ids: Sequence[int], places: Sequence[tuple[int, int]], found: Sequence[Section], text: str, controls: Container[str]
+) -> Spans:
+    """Cut ids at the sections of their text.
+
+    A token belongs to the section in which it begins, and to the body if it holds a character of it; but a control token that
+    swallowed blanks of the body does not.
 
     Args:
         ids: of the whole text.
-        starts: position in the text at which each begins.
+        places: [start, end) in the text of each.
         found: the sections, in order; those without a token are left out.
+        text: the text.
+        controls: the characters that stand in for control tokens.
     """
     cut: list[TokenSpan] = []
     at = 0
     for section in found:
-        end = len(ids) if section is found[-1] else bisect_right(starts, section.end - 1, lo=at)
+        end = len(ids) if section is found[-1] else bisect_right(places, section.end - 1, lo=at, key=lambda place: place[0])
         if end > at:
             low, high = section.body
-            mask = tuple(low <= start < high for start in starts[at:end])
+            limit = high if text[high : high + 1] in controls else len(text)
+            mask = tuple(start < high and low < stop <= limit for start, stop in places[at:end])
             cut.append(TokenSpan(tuple(ids[at:end]), section.role, mask))
         at = end
     return tuple(cut)

@@ -32,6 +32,14 @@ class Standing(NamedTuple):
     literal: tuple[int, ...] = ()
     """Positions of characters that look like a stand-in and are not: a message held that very private-use character."""
 
+    def after(self, place: int) -> Standing:
+        """Return the text from a place on."""
+        return Standing(self.text[place:], tuple(at - place for at in self.literal if at >= place))
+
+    def behind(self, text: str) -> Standing:
+        """Return the text with another one before it."""
+        return Standing(text + self.text, tuple(at + len(text) for at in self.literal))
+
 
 class Markup:
     """The control tokens of one tokenizer.
@@ -54,6 +62,15 @@ class Markup:
         self._spelled = _starts_of([*every, *self._tokens])
         self._spelled_by_policy = _starts_of([*(token for token in every if token not in self._own), *self._tokens])
         self._standing = re.compile(_any_of(self._tokens) or "(?!)")
+
+    @property
+    def own(self) -> frozenset[str]:
+        """The tokens that a policy may write in its own reply."""
+        return self._own
+
+    def owning(self, own: Iterable[str]) -> Markup:
+        """Return the same control tokens with other ones for the policy to write."""
+        return Markup(self._every, own)
 
     @property
     def characters(self) -> Container[str]:
@@ -103,6 +120,15 @@ class Markup:
         """Write stand-ins as the control tokens they stand for."""
         literal = {*text.literal}
         return self._standing.sub(lambda f: f.group() if f.start() in literal else self._tokens[f.group()], text.text)
+
+    def place(self, text: Standing, spelled: int) -> int:
+        """Return the place in a text after which its spelling has so many characters."""
+        longer = 0
+        for place, token in self.standing(text):
+            if place + longer >= spelled:
+                break
+            longer += len(token) - 1
+        return spelled - longer
 
     def standing(self, text: Standing) -> list[tuple[int, str]]:
         """List the control tokens of a text with their positions."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from rosellm.roserlhf.environment.base import Script, ToolEnvironment
 from rosellm.roserlhf.environment.expressions import ExpressionError, as_text, evaluate
+from rosellm.roserlhf.environment.protocol import Capabilities
 from rosellm.roserlhf.environment.tools import tool
 from rosellm.roserlhf.environment.vocabulary import DIGIT_PAIRS
 
@@ -37,6 +38,7 @@ class Shop(ToolEnvironment):
     `cost` −1 for each tool call beyond the four that suffice. Only `correct` carries a weight.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities(instant=True, snapshot=True)
     vocabulary: ClassVar[tuple[str, ...]] = (
         "What do ",
         " and ",
@@ -55,21 +57,24 @@ class Shop(ToolEnvironment):
         wanted = [[rng.randint(1, LARGEST_QUANTITY), item] for item in items]
         return {"wanted": wanted, "prices": {item: rng.randint(1, LARGEST_PRICE) for item in items}}
 
-    def reset(self) -> None:
-        """Forget the last answer."""
-        self.answer: str | None = None
+    def save_state(self) -> Mapping[str, Any]:
+        """Nothing: a shop does not change."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take back nothing."""
 
     def prompt(self) -> str:
         """Ask for the total."""
         return "What do " + " and ".join(f"{count} {item}" for count, item in self.task.payload["wanted"]) + " cost?"
 
-    @tool
+    @tool(instant=True)
     def search(self, item: str) -> str:
         """Look up the price of one item."""
         prices: Mapping[str, int] = self.task.payload["prices"]
         return str(prices[item]) if item in prices else "not sold"
 
-    @tool
+    @tool(instant=True)
     def calculator(self, expression: str) -> str:
         """Evaluate an arithmetic expression exactly."""
         try:
@@ -77,7 +82,7 @@ class Shop(ToolEnvironment):
         except ExpressionError as mistake:
             return str(mistake)
 
-    @tool
+    @tool(instant=True)
     def submit(self, answer: str) -> str:
         """Give the final answer and end the episode."""
         self.answer = answer
