@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.config import build, load_toml
 from rosellm.roserlhf.errors import ConfigError, RunFolderError
-from rosellm.roserlhf.models.adapters import export_adapters, has_adapters, with_adapters
-from rosellm.roserlhf.models.causal import export_model, load_weights
-from rosellm.roserlhf.models.pretrained import load_pretrained, tokenizer_of
+from rosellm.roserlhf.models.adapters import export_adapters, has_adapters
+from rosellm.roserlhf.models.causal import export_model
+from rosellm.roserlhf.models.pretrained import tokenizer_of
 from rosellm.roserlhf.trainer.checkpoint import load_checkpoint
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.disk import writing
 from rosellm.roserlhf.trainer.evaluate import find_checkpoint
 from rosellm.roserlhf.trainer.folder import CHECKPOINTS, RUN
-from rosellm.roserlhf.trainer.model import new_model
+from rosellm.roserlhf.trainer.model import restored_model
 from rosellm.roserlhf.trainer.place import require_free
-
-if TYPE_CHECKING:
-    from peft import PeftModel
-    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 
 def export_run(run: Path, out: Path, *, adapters: Literal["merged", "apart"] = "merged", step: int | None = None) -> int:
@@ -54,8 +50,7 @@ def export_run(run: Path, out: Path, *, adapters: Literal["merged", "apart"] = "
     if adapters == "apart" and not config.model.lora:
         raise checks.fail(ConfigError, "adapters", "be merged for a run without adapters", "apart")
     tokenizer = tokenizer_of(folder / "tokenizer")
-    model = _model(config, tokenizer)
-    load_weights(model, checkpoint.model)
+    model = restored_model(config, checkpoint, "cpu")
     aside = out.parent / f".{out.name}.tmp"
     with writing(out):
         shutil.rmtree(aside, ignore_errors=True)
@@ -70,10 +65,3 @@ def export_run(run: Path, out: Path, *, adapters: Literal["merged", "apart"] = "
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     return checkpoint.step
-
-
-def _model(config: TrainConfig, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM | PeftModel:
-    if not config.model.source:
-        return new_model(config, vocabulary_size=len(tokenizer), device="cpu")
-    base = load_pretrained(config.model.source).model
-    return with_adapters(base, config.model.lora, seed=config.seed) if config.model.lora else base

@@ -8,12 +8,13 @@ import torch
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.engine.local import LocalEngine
-from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.errors import CheckpointError, ConfigError
 from rosellm.roserlhf.models.adapters import with_adapters
-from rosellm.roserlhf.models.causal import build_llama
+from rosellm.roserlhf.models.causal import build_llama, load_weights
 from rosellm.roserlhf.models.checkpointing import checkpoint_gradients
 from rosellm.roserlhf.models.pretrained import load_pretrained
 from rosellm.roserlhf.models.vocabulary import narrow_logits
+from rosellm.roserlhf.trainer.checkpoint import Checkpoint
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.threads import worker_count
 
@@ -45,6 +46,22 @@ def new_model(config: TrainConfig, *, vocabulary_size: int, device: str) -> Llam
         raise checks.fail(ConfigError, "device", "be usable", f"{device!r}: {why}") from error
 
 
+def restored_model(config: TrainConfig, checkpoint: Checkpoint, device: str) -> LlamaForCausalLM | PeftModel:
+    """Make the model of a run as a checkpoint left it.
+
+    Raises:
+        CheckpointError: the checkpoint is of another model.
+    """
+    tokens = 0
+    if not config.model.source:
+        if _EMBEDDING not in checkpoint.model:
+            raise checks.fail(CheckpointError, f"checkpoint {checkpoint.step}", f"hold {_EMBEDDING}", sorted(checkpoint.model)[:3])
+        tokens = checkpoint.model[_EMBEDDING].shape[0]
+    model = new_model(config, vocabulary_size=tokens, device=device)
+    load_weights(model, checkpoint.model)
+    return model
+
+
 def _built(config: TrainConfig, vocabulary_size: int) -> LlamaForCausalLM:
     sizes = config.model
     return build_llama(
@@ -61,13 +78,22 @@ def _built(config: TrainConfig, vocabulary_size: int) -> LlamaForCausalLM:
 
 def _pretrained(config: TrainConfig) -> LlamaForCausalLM | PeftModel:
     loaded = load_pretrained(config.model.source)
-    longest, window = loaded.model.config.max_position_embeddings, config.collect.context_window
-    if window > longest:
-        raise checks.fail(ConfigError, "collect.context_window", f"be at most the model's {longest}", window)
     narrow_logits(loaded.model, len(loaded.tokenizer))
     return with_adapters(loaded.model, config.model.lora, seed=config.seed) if config.model.lora else loaded.model
 
 
+def check_window(config: TrainConfig, model: LlamaForCausalLM | PeftModel) -> None:
+    """Require that the episodes of a run fit the model.
+
+    Raises:
+        ConfigError: they do not.
+    """
+    longest, window = model.config.max_position_embeddings, config.collect.context_window
+    if window > longest:
+        raise checks.fail(ConfigError, "collect.context_window", f"be at most the model's {longest}", window)
+
+
+_EMBEDDING = "model.embed_tokens.weight"
 _CACHE_BYTES = 3 << 30
 """Memory that cached keys and values may take; sessions beyond it are computed anew in every turn."""
 

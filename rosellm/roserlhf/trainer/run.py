@@ -49,7 +49,7 @@ from rosellm.roserlhf.trainer.folder import (
     make_folder,
 )
 from rosellm.roserlhf.trainer.learning import new_stepper, training_stepper
-from rosellm.roserlhf.trainer.model import new_engine
+from rosellm.roserlhf.trainer.model import check_window, new_engine
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
 from rosellm.roserlhf.trainer.provenance import enter, this_machine
 from rosellm.roserlhf.trainer.recipe import Recipe
@@ -109,6 +109,7 @@ def train(
     world = World.build(config, f"{config.environment}-{config.recipe}-{config.seed}", environment)
     world.check()
     model = world.new_model()
+    check_window(config, model)
     if resume:
         check_folder(folder, config)
         equip(folder, world)

@@ -78,6 +78,7 @@ class World:
             max_turn_tokens=window.max_turn_tokens,
             context_window=window.context_window,
             temperature=window.temperature,
+            top_p=window.top_p,
             environment_timeout=window.environment_timeout,
             score_timeout=window.score_timeout,
             close_timeout=window.close_timeout,

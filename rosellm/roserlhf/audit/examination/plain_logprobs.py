@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from transformers import LlamaForCausalLM
 
 from rosellm.roserlhf.batching.rows import Row
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import LlamaForCausalLM
 
 
 @torch.no_grad()

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from torch import Tensor
-from transformers import LlamaForCausalLM
 
 from rosellm.roserlhf.audit.examination.subject import Subject
 from rosellm.roserlhf.batching.rows import Row
@@ -21,6 +20,10 @@ from rosellm.roserlhf.engine.streams import seed_of
 from rosellm.roserlhf.learner.policy import UpdateReport, update_policy
 from rosellm.roserlhf.learner.step import Stepper
 from rosellm.roserlhf.losses import Layout
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import LlamaForCausalLM
 
 
 @dataclass(frozen=True)

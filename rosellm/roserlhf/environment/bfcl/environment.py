@@ -33,7 +33,7 @@ class Bfcl(ToolEnvironment):
     `format` −1 for each malformed call. Only `correct` carries a weight.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(snapshot=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(snapshot=True, instant=True)
     categories: ClassVar[tuple[str, ...]] = files.CATEGORIES
     """Categories that tasks are drawn from."""
 

@@ -25,7 +25,7 @@ class ReasoningGym(ToolEnvironment):
     for an answer that merely contains the right one; `format` −1 for each reply without one. Only `correct` carries a weight.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(snapshot=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(snapshot=True, instant=True)
     dataset: ClassVar[str]
     """Name of the data set."""
     request: ClassVar[str] = "Reply with the answer alone."

@@ -10,8 +10,9 @@ import difflib
 import importlib
 import io
 import json
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rosellm.roserlhf import checks
@@ -20,6 +21,9 @@ from rosellm.roserlhf.errors import ConfigError, MissingExtraError
 
 _WHERE = ("source_dataset", "source_index", "source_idx")
 """Metadata that say where an item stands in its set: equal questions are one task, wherever they stand."""
+
+
+_SILENCE = threading.RLock()
 
 
 class Source:
@@ -41,7 +45,7 @@ class Source:
 
     def item(self, seed: int) -> dict[str, Any]:
         """Make one item; equal seeds make equal items, in every process."""
-        with contextlib.redirect_stdout(io.StringIO()):
+        with _silence():
             made = self._made(seed)[0] if self.name in MADE_AHEAD else self._set[seed]
         metadata = {key: value for key, value in made["metadata"].items() if key not in _WHERE}
         item = {"question": made["question"], "answer": made["answer"], "metadata": metadata}
@@ -54,15 +58,22 @@ class Source:
             RangeError: it returns no number in [0, 1].
         """
         metadata = _tuples(item["metadata"]) if self.name in NESTED_TUPLES else _thawed(item["metadata"])
-        with contextlib.redirect_stdout(io.StringIO()):
+        with _silence():
             value = self._set.score_answer(answer, {**item, "metadata": metadata})
         checks.number_in(value, f"score of {self.name}", 0.0, 1.0)
         return float(value)
 
     def _made(self, seed: int) -> Any:
-        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        with _silence(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)  # one data set leaves its file to the garbage collector
             return self._package.create_dataset(self.name, size=1, seed=seed)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Let prints go nowhere; one at a time, for two that overlap would put each other's output back."""
+    with _SILENCE, contextlib.redirect_stdout(io.StringIO()):
+        yield
 
 
 def _package() -> Any:
