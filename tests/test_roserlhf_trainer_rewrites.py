@@ -188,8 +188,9 @@ def test_show_and_report_read_episodes_not_records(run: Path, capsys: pytest.Cap
     assert f"rewrite of {child.parent.record_id}" in shown.replace("\n", "")
     assert "not in the ledger" not in shown
     page = (run / "report.html").read_text()
-    assert "rewrite" in page
+    assert "Conversations that the template rewrote" in page
     assert "reasoning stripped" in page
+    assert "Why rollouts failed" not in page  # none did
 
 
 def test_a_killed_run_goes_on_to_the_same_numbers(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
