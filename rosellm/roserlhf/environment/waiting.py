@@ -91,6 +91,7 @@ async def _until(future: asyncio.Future[Any], until: float | None) -> Any:
         raise
     if not done:
         _drop(future)
+        await asyncio.sleep(0)  # its thread learns that it is left behind
         raise NoAnswerError
     if future.cancelled():
         raise RuntimeError("it cancelled itself")

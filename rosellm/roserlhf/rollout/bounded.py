@@ -67,6 +67,8 @@ class BoundedEnvironment:
         """Release what the episode holds; what goes wrong is told, for what the episode recorded stands."""
         try:
             await self._call(self._environment.close, self._limits.close_timeout)
+        except OverdueError:
+            pass  # which was told
         except Exception as error:  # noqa: BLE001 - this is only worth a word
             self._tell(cause_of("close", error))
 
