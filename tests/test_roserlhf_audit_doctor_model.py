@@ -23,7 +23,7 @@ from rosellm.roserlhf.audit.examination.subject import Episodes, Player, Subject
 from rosellm.roserlhf.audit.stages import Stage
 from rosellm.roserlhf.cli import main
 from rosellm.roserlhf.codec.hf import build_tokenizer
-from rosellm.roserlhf.errors import CheckpointError, ConfigError, RoseError, RunFolderError
+from rosellm.roserlhf.errors import CheckpointError, ConfigError, ModelError, RoseError, RunFolderError
 from rosellm.roserlhf.models.causal import export_model, weights, weights_hash
 
 Patch = pytest.MonkeyPatch
@@ -134,7 +134,7 @@ def nothing(folder: Path, foreign: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (another_kind, CheckpointError, "model must be of type llama, got 'gpt2'"),
+        (another_kind, ModelError, "model must be of type llama, got 'gpt2'"),
         (no_configuration, CheckpointError, "readable config.json"),
         (no_safetensors, CheckpointError, "keep its weights as safetensors"),
         (other_sizes, CheckpointError, "weights must be exactly those of config.json"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,31 +12,51 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rollout_fakes import codec_of, play, says
 
-from rosellm.roserlhf.codec.calls import parameters_of, parse_call
+from rosellm.roserlhf.codec.calls import parameters_of
+from rosellm.roserlhf.codec.calls.function import FunctionCalls
 from rosellm.roserlhf.environment.base import ToolEnvironment
-from rosellm.roserlhf.environment.tools import tool
+from rosellm.roserlhf.environment.runner import DirectRunner
+from rosellm.roserlhf.environment.tools import tool, tools_of
 from rosellm.roserlhf.errors import RangeError
 from rosellm.roserlhf.trajectory import ParsedAction, ParseFailure
 
 PROPERTY = settings(derandomize=True, max_examples=60, deadline=None)
 
 
-def schema(*required: str, **parameters: str) -> dict[str, Any]:
-    return {"type": "object", "properties": {name: {"type": kind} for name, kind in parameters.items()}, "required": list(required)}
+class Desk:
+    """Tools of every shape."""
+
+    @tool
+    def search(self, item: str) -> str:
+        return ""
+
+    @tool
+    def add(self, a: int, b: int) -> str:
+        return ""
+
+    @tool
+    def note(self, title: str, text: str) -> str:
+        return ""
+
+    @tool
+    def put(self, name: str, values: list, strict: bool = False) -> str:  # type: ignore[type-arg]
+        return ""
+
+    @tool
+    def mean(self, values: list, weight: float) -> str:  # type: ignore[type-arg]
+        return ""
+
+    @tool
+    def stop(self) -> str:
+        return ""
 
 
-SCHEMAS: Mapping[str, Mapping[str, Any]] = {
-    "search": schema("item", item="string"),
-    "add": schema("a", "b", a="integer", b="integer"),
-    "note": schema("title", "text", title="string", text="string"),
-    "put": schema("name", "values", name="string", values="array", strict="boolean"),
-    "mean": schema("values", "weight", values="array", weight="number"),
-    "stop": schema(),
-}
+TOOLS = tools_of(Desk())
+SCHEMAS = parameters_of(TOOLS.schemas())
 
 
 def arguments(text: str) -> dict[str, Any]:
-    parsed = parse_call(text, SCHEMAS)
+    parsed = FunctionCalls().parse(text, SCHEMAS)
     assert isinstance(parsed, ParsedAction), parsed
     (call,) = parsed.calls
     assert (call.call_id, call.name) == ("call-0", text.split("(")[0].strip())
@@ -44,10 +64,14 @@ def arguments(text: str) -> dict[str, Any]:
 
 
 def reason(text: str) -> str:
-    parsed = parse_call(text, SCHEMAS)
-    assert isinstance(parsed, ParseFailure), parsed
-    assert (parsed.raw, parsed.cut) == (text, False)
-    return parsed.reason
+    """What the policy is told about a call: by the parser about its form, by the runner about its arguments."""
+    parsed = FunctionCalls().parse(text, SCHEMAS)
+    if isinstance(parsed, ParseFailure):
+        assert (parsed.raw, parsed.cut) == (text, False)
+        return parsed.reason
+    result = asyncio.run(DirectRunner(TOOLS).call(parsed.calls[0], ()))
+    assert result.status == "invalid"
+    return result.content
 
 
 @pytest.mark.parametrize(
@@ -117,10 +141,10 @@ def test_what_is_wrong_is_said(text: str, expected: str) -> None:
 
 
 def test_a_malformed_call_carries_its_id_and_its_name() -> None:
-    failure = parse_call("add(1)", SCHEMAS)
+    failure = FunctionCalls().parse("add(1, 2, 3)", SCHEMAS)
     assert isinstance(failure, ParseFailure)
     assert (failure.call_id, failure.name) == ("call-0", "add")
-    whole = parse_call("add(1", SCHEMAS)
+    whole = FunctionCalls().parse("add(1", SCHEMAS)
     assert isinstance(whole, ParseFailure)
     assert (whole.call_id, whole.name) == (None, None)
 
@@ -129,13 +153,14 @@ def test_a_malformed_call_carries_its_id_and_its_name() -> None:
     ("text", "inside"), [("solve(1, 2)", {"argument": "1, 2"}), ("solve()", {}), ("__import__(os)", {"argument": "os"})]
 )
 def test_an_unknown_tool_is_a_call_that_somebody_else_refuses(text: str, inside: dict[str, str]) -> None:
-    parsed = parse_call(text, SCHEMAS)
+    parsed = FunctionCalls().parse(text, SCHEMAS)
     assert isinstance(parsed, ParsedAction)
     assert dict(parsed.calls[0].arguments) == inside
 
 
 def test_a_parameter_of_an_unknown_type_is_refused_at_once() -> None:
-    bad = [{"type": "function", "function": {"name": "search", "parameters": schema("item", item="text")}}]
+    parameters = {"type": "object", "properties": {"item": {"type": "text"}}, "required": ["item"]}
+    bad = [{"type": "function", "function": {"name": "search", "parameters": parameters}}]
     with pytest.raises(RangeError, match=r"type of search\(item\) must be one of string, integer, .*, got 'text'"):
         parameters_of(bad)
 
@@ -147,7 +172,7 @@ def test_a_parameter_of_an_unknown_type_is_refused_at_once() -> None:
 )
 def test_no_text_raises(text: str, name: str) -> None:
     for reply in (text, f"{name}({text})", f"{name}({text}", f"{name}(x, {text}, {text})"):
-        assert isinstance(parse_call(reply, SCHEMAS), (ParsedAction, ParseFailure))
+        assert isinstance(FunctionCalls().parse(reply, SCHEMAS), (ParsedAction, ParseFailure))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +180,7 @@ def test_no_text_raises(text: str, name: str) -> None:
 )
 def test_time_grows_with_the_length_of_the_text_only(hostile: str) -> None:
     start = time.process_time()
-    assert isinstance(parse_call(hostile, SCHEMAS), (ParsedAction, ParseFailure))
+    assert isinstance(FunctionCalls().parse(hostile, SCHEMAS), (ParsedAction, ParseFailure))
     assert time.process_time() - start < 2  # a quadratic parser would need minutes
 
 
@@ -201,9 +226,9 @@ class Adder(ToolEnvironment):
 WRONG = {
     '{"a": 1, "b": ': "not a call of the form name(argument)",  # R44: arguments that break off
     "add(1, ": "not a call of the form name(argument)",
-    'add("{\\"a\\": 1}")': "a must be integer",  # R45: encoded twice
-    "add(null)": "a must be integer",
-    "add([1])": "a must be integer",
+    'add("{\\"a\\": 1}")': "missing b; a must be integer",  # R45: encoded twice
+    "add(null)": "missing b; a must be integer",
+    "add([1])": "missing b; a must be integer",
     "add(1)": "missing b",
     "add(1, 2, 3)": "too many arguments",
     "solve(1)": "unknown tool; use add",

@@ -103,11 +103,11 @@ def test_environments_are_found_by_name_or_path() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("shopp", "environment must be one of shop or an import path module:Class, got 'shopp'; did you mean shop?"),
-        ("quantum", "environment must be one of shop or an import path module:Class, got 'quantum'"),
-        ("", "environment must be one of shop or an import path module:Class, got ''"),
-        (":Shop", "environment must be one of shop or an import path module:Class, got ':Shop'; did you mean shop?"),
-        ("rosellm:", "environment must be one of shop or an import path module:Class, got 'rosellm:'"),
+        ("shopp", "environment must be one of shop, arithmetic or an import path module:Class, got 'shopp'; did you mean shop?"),
+        ("quantum", "environment must be one of shop, arithmetic or an import path module:Class, got 'quantum'"),
+        ("", "environment must be one of shop, arithmetic or an import path module:Class, got ''"),
+        (":Shop", "environment must be one of shop, arithmetic or an import path module:Class, got ':Shop'; did you mean shop?"),
+        ("rosellm:", "environment must be one of shop, arithmetic or an import path module:Class, got 'rosellm:'"),
         (
             "nowhere:Shop",
             "environment must be importable, got 'nowhere:Shop': ModuleNotFoundError: No module named 'nowhere'; "

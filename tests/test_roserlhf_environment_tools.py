@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import json
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from rosellm.roserlhf.environment.runner import DirectRunner
+from rosellm.roserlhf.environment.schema import ANNOTATIONS
 from rosellm.roserlhf.environment.shop import Shop
 from rosellm.roserlhf.environment.tools import ToolSet, read_tool, tool, tools_of
-from rosellm.roserlhf.errors import DtypeError
+from rosellm.roserlhf.errors import DtypeError, RangeError
 from rosellm.roserlhf.trajectory import ToolCall, ToolResult
 
 
@@ -166,10 +169,10 @@ def by_place(item: str, /) -> str:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (unannotated, "unannotated(item) must be annotated with one of str, int, float, bool, list, dict, got None"),
+        (unannotated, f"unannotated(item) must be annotated with one of {ANNOTATIONS}, got None"),
         (
             returning_object,
-            "returning_object(item) must be annotated with one of str, int, float, bool, list, dict, got <class 'object'>",
+            f"returning_object(item) must be annotated with one of {ANNOTATIONS}, got <class 'object'>",
         ),
         (variadic, "variadic(items) must be passed by name, got variadic positional"),
         (by_place, "by_place(item) must be passed by name, got positional-only"),
@@ -183,7 +186,8 @@ def test_what_json_has_no_type_for_is_refused_when_the_class_is_first_used(funct
 
 def test_a_call_runs_the_tool_of_its_own_instance() -> None:
     one, two = Kitchen("one"), Kitchen("two")
-    assert call("bake", {"cake": "apple", "minutes": 40}, owner=one) == ToolResult("call-7", "ok", "apple baked")
+    result = call("bake", {"cake": "apple", "minutes": 40}, owner=one)
+    assert replace(result, latency=None) == ToolResult("call-7", "ok", "apple baked")
     assert (one.done, two.done) == ([("apple", 40, 180.0)], [])
 
 
@@ -195,7 +199,7 @@ def test_what_a_tool_returns_is_shown_as_text() -> None:
 
 
 def test_a_result_that_the_tool_words_itself_answers_the_call_that_was_made() -> None:
-    assert call("oven") == ToolResult("call-7", "error", "the oven is cold")
+    assert replace(call("oven"), latency=None) == ToolResult("call-7", "error", "the oven is cold")
 
 
 @pytest.mark.parametrize(
@@ -251,6 +255,52 @@ def test_what_cannot_be_undone_needs_a_confirmation(confirm: Any, ran: bool) -> 
 def test_an_exception_of_a_tool_is_no_answer_to_the_policy() -> None:
     with pytest.raises(OSError, match="fire"):
         call("burn")
+
+
+def test_every_problem_of_a_call_is_named_and_the_words_stay_few() -> None:
+    assert call("bake", {"cake": 1, "salt": 2}).content == "missing minutes; unexpected salt; cake must be string"
+    many = call("wash", {f"{i}-{'x' * 10**4}": i for i in range(1000)}).content
+    assert many.startswith("unexpected 0-xxxx")
+    assert many.endswith(" and 992 more")
+    assert len(many) < 400
+
+
+def test_schemas_are_made_once_per_class_and_nobody_can_change_them() -> None:
+    first, second = tools_of(Kitchen()).schemas(), tools_of(Kitchen()).schemas()
+    assert all(one is other for one, other in zip(first, second, strict=True))
+    with pytest.raises(TypeError, match="read-only"):
+        first[0]["function"]["parameters"]["properties"]["cake"]["type"] = "integer"
+    assert json.loads(json.dumps(first)) == first
+
+
+def test_free_functions_make_a_set_of_their_own() -> None:
+    def double(number: int) -> int:
+        return 2 * number
+
+    @tool(irreversible=True)
+    def sell(self: str) -> str:  # a free function's `self` is a parameter like any other
+        return self
+
+    tools = ToolSet.of(double, sell, Kitchen().bake)
+    assert list(tools.tools) == ["double", "sell", "bake"]
+    assert tools.tools["sell"].irreversible
+    run = DirectRunner(tools, confirm=lambda _: True)
+    assert asyncio.run(run.call(ToolCall("call-0", "double", {"number": 4}), ())).content == "8"
+    assert asyncio.run(run.call(ToolCall("call-0", "sell", {"self": "x"}), ())).content == "x"
+    with pytest.raises(RangeError, match="tools must have different names, got two of the name double"):
+        ToolSet.of(double, double)
+
+
+def test_a_tool_may_change_what_it_is_given() -> None:
+    def sort(values: list[int], extra: dict[str, list[int]]) -> str:
+        values.sort()
+        extra["a"].append(values[0])
+        return str((values, extra))
+
+    made = ToolCall("call-0", "sort", {"values": [3, 1], "extra": {"a": []}})
+    result = asyncio.run(DirectRunner(ToolSet.of(sort)).call(made, ()))
+    assert result.content == "([1, 3], {'a': [1]})"
+    assert made.arguments == {"values": [3, 1], "extra": {"a": []}}
 
 
 def test_no_tools_is_a_set_of_its_own() -> None:

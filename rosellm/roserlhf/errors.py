@@ -30,6 +30,9 @@ __all__ = [
     "ShapeError",
     "StoreError",
     "TeacherError",
+    "TemplateError",
+    "ToolError",
+    "VerifierError",
 ]
 
 
@@ -109,6 +112,14 @@ class AuditError(RoseError, ValueError):
     """A batch or a run has findings at or above the severity that the caller set as the limit."""
 
 
+class ToolError(RoseError, RuntimeError):
+    """A tool cannot do what it was asked to; the message is its answer to the policy, with the status `error`."""
+
+
+class VerifierError(RoseError, RuntimeError):
+    """A verifier crashed, took too long or returned no number in [0, 1]: the answer is unscored, neither right nor wrong."""
+
+
 class MissingExtraError(RoseError, ImportError):
     """An optional dependency is not installed; the message is the command that installs it."""
 
@@ -116,6 +127,9 @@ class MissingExtraError(RoseError, ImportError):
 _EXTRA_OF = {
     **dict.fromkeys(["pydantic", "rich", "msgspec", "transformers", "tokenizers", "safetensors"], "train"),
     "pyarrow": "store",
+    "bm25s": "env",
+    "peft": "lora",
+    **dict.fromkeys(["gguf", "accelerate"], "gguf"),
 }
 
 
@@ -126,3 +140,7 @@ def missing_extra(error: ModuleNotFoundError) -> ImportError:
         return error
     extra = _EXTRA_OF[module]
     return MissingExtraError(f"this needs {module}, which is not installed; pip install 'rosellm[{extra}]'", name=module)
+
+
+class TemplateError(RoseError, ValueError):
+    """A chat template refuses a conversation, or cannot be served."""

@@ -7,18 +7,26 @@ being text, cannot keep a marker inside a message from becoming a control id, an
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import json
 import string
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jinja2
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from rosellm.roserlhf import checks
+from rosellm.roserlhf.codec.chat import ChatCodec
+from rosellm.roserlhf.codec.chat import Tokenizer as ChatTokenizer
+from rosellm.roserlhf.codec.encoder import encoder
 from rosellm.roserlhf.codec.markers import MarkerCodec
-from rosellm.roserlhf.errors import RangeError, RunFolderError
+from rosellm.roserlhf.codec.markup import Markup
+from rosellm.roserlhf.codec.template import Render
+from rosellm.roserlhf.errors import RangeError, RunFolderError, TemplateError
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"
 ROLES = ("system", "user", "assistant", "tool")
@@ -101,6 +109,67 @@ def marker_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str
         tools=tools,
         tokenizer_hash=tokenizer_hash(tokenizer),
     )
+
+
+def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, Any]], *, calls: str = "auto") -> ChatCodec:
+    """Make the codec of any tokenizer with a chat template.
+
+    Args:
+        tokenizer: it is copied; what happens to it later changes nothing here.
+        tools: JSON schemas of the tools.
+        calls: format of the calls: `function`, `hermes`, `llama3`, `pythonic`, `tags`, or `auto`, the one in which the template
+            writes calls.
+
+    Raises:
+        TemplateError: there is no chat template, or one that cannot be served; the message says why.
+        ConfigError: no call format of that name.
+    """
+    return ChatCodec(chat_tokenizer(tokenizer), tools, calls=calls)
+
+
+def chat_tokenizer(tokenizer: PreTrainedTokenizerFast) -> ChatTokenizer:
+    """Take from a tokenizer what the codec needs of it.
+
+    Raises:
+        TemplateError: it has no chat template, or is none of the fast ones.
+    """
+    if getattr(tokenizer, "backend_tokenizer", None) is None:
+        raise checks.fail(TemplateError, "tokenizer", "be a fast one, with a tokenizer.json", type(tokenizer).__name__)
+    if not tokenizer.chat_template:
+        raise checks.fail(TemplateError, "tokenizer", "have a chat template", "none", fix="set tokenizer.chat_template")
+    backend: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
+    # runs of blanks are tokens of some vocabularies: text, whoever writes them
+    added = [token for token in backend["added_tokens"] if not token["content"].replace("▁", " ").isspace()]
+    markup = Markup([token["content"] for token in added], [token["content"] for token in added if not token["special"]])
+    control_ids: dict[str, int] = {token["content"]: token["id"] for token in added}
+    decoder = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    return ChatTokenizer(
+        encode=encoder(backend, markup, control_ids),
+        decode=lambda token_ids: str(decoder.decode(list(token_ids), skip_special_tokens=False)),
+        render=_renderer(tokenizer),
+        markup=markup,
+        control_ids=control_ids,
+        eos_id=tokenizer.eos_token_id,
+        identity=tokenizer_hash(tokenizer),
+    )
+
+
+def _renderer(tokenizer: PreTrainedTokenizerFast) -> Render:
+    template = tokenizer.get_chat_template()
+    copied = copy.copy(tokenizer)
+
+    def render(messages: list[dict[str, Any]], tools: list[Any] | None, prompt: bool) -> str:
+        try:
+            text = copied.apply_chat_template(
+                messages, tools=tools, chat_template=template, add_generation_prompt=prompt, tokenize=False
+            )
+        except Exception as error:  # a template is a program: it may raise anything
+            words = " ".join(str(error).split())[:300]
+            said = words if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: {words}"
+            raise checks.fail(TemplateError, "messages", "be accepted by the chat template", said) from error
+        return str(text)
+
+    return render
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.codec.calls import parameters_of, parse_call
+from rosellm.roserlhf.codec.calls import call_format, parameters_of, relocated
 from rosellm.roserlhf.codec.protocol import Spans
 from rosellm.roserlhf.errors import RangeError
 from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure, TokenSpan
@@ -84,7 +84,8 @@ class MarkerCodec:
         """Parse one reply; one that was cut by a budget is told so, not called malformed."""
         if not token_ids or token_ids[-1] != self._end:
             return ParseFailure(CUT, raw=self.text(token_ids), cut=True)
-        return parse_call(self.text(token_ids[:-1]), self._schemas)
+        parsed = call_format("function").parse(self.text(token_ids[:-1]), self._schemas)
+        return relocated(parsed, lambda _: None)
 
     def reply_text(self, token_ids: Sequence[int]) -> str:
         """Decode one reply without its end marker."""

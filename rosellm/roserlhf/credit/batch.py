@@ -84,7 +84,7 @@ def batch_standardized_advantages(
     # in units of the spread, squares neither overflow nor vanish; a uniform batch consists of zeros, divided by 1
     unit = torch.where(batch.uniform, 1.0, batch.spread)
     deviation = _with_eps(batch.deviation(std) / unit, eps, unit, eps_placement)
-    standard = batch.centred / unit / torch.where(batch.uniform, 1.0, deviation)
+    standard = batch.centred() / unit / torch.where(batch.uniform, 1.0, deviation)
     return select(standard.view_as(advantages), chosen).to(at_least_float32(advantages).dtype)
 
 

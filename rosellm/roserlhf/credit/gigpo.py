@@ -136,17 +136,16 @@ def gigpo_advantages(
         choices = group_statistics(returns, actions)
         compared = choices.of_rows(choices.mean)
     found = group_statistics(compared, states, where=rows.scored)
-    step = relative(found, normalization, std, eps)
-    episode = _episode_part(rows, episode_statistics, normalization, std, eps, singleton)
-
     dtype = at_least_float32(step_rewards).dtype
+    discounted = returns.to(dtype, copy=True)
+    step = relative(found, normalization, std, eps, out=compared)  # in place: what is as long as the batch costs time by its memory
+    episode = _episode_part(rows, episode_statistics, normalization, std, eps, singleton)
     sizes = found.of_rows(found.count.clamp(min=1))  # an unscored step is alone
-    step_part, returns = step.to(dtype, copy=True), returns.to(dtype)
-    del compared, found  # what is as long as the batch costs time by its memory, too
+    step_part = step.to(dtype, copy=True)
     for part, members in zip(step.split(blocks(states)), rows.trajectories.split(blocks(states)), strict=True):
         part.mul_(omega).add_(episode.index_select(0, members))
     both, episode_part = step.to(dtype), episode.to(dtype).index_select(0, rows.trajectories)
-    return GigpoAdvantages(both, episode_part, step_part, returns, states, sizes)
+    return GigpoAdvantages(both, episode_part, step_part, discounted, states, sizes)
 
 
 def _check_options(

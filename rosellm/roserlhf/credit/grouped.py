@@ -99,9 +99,9 @@ def grouped_advantages(
     if scale == "std":
         advantages = found.standardized(std, eps)
     elif scale == "batch_std":
-        advantages = found.centred / _batch_scale(rewards, scored, std, eps)
+        advantages = found.centred() / _batch_scale(rewards, scored, std, eps)
     else:
-        advantages = found.centred
+        advantages = found.centred()
     if baseline == "leave_one_out":
         count = found.count.to(advantages.dtype)
         advantages = advantages * found.of_rows(count / (count - 1).clamp(min=1))

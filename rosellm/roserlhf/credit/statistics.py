@@ -63,10 +63,9 @@ class GroupStatistics:
         """`[..., N]` distance of each value from the smallest of its group; 0 where the row is not selected."""
         return self._rows(lambda values, ids, where: _above(self.low, values, ids, where))
 
-    @property
-    def centred(self) -> Tensor:
+    def centred(self, out: Tensor | None = None) -> Tensor:
         """`[..., N]` distance of each value from the mean of its group; exactly 0 in a uniform group and where not selected."""
-        return self._rows(self._centred)
+        return self._rows(self._centred, out)
 
     def of_rows(self, per_group: Tensor) -> Tensor:
         """Give every row the entry of its group: `[..., G]` -> `[..., N]`."""
@@ -77,7 +76,10 @@ class GroupStatistics:
         return self.spread * self._in_spreads(std)[1]
 
     def standardized(self, std: StdKind = "population", eps: float = 0.0, out: Tensor | None = None) -> Tensor:
-        """`[..., N]` distance from the mean over (deviation + eps); exactly 0 in a uniform group, whatever `eps` is."""
+        """`[..., N]` distance from the mean over (deviation + eps); exactly 0 in a uniform group, whatever `eps` is.
+
+        Written to `out` if it is given, which may be the memory of `values`.
+        """
         distance, deviation, spread = self._in_spreads(std, out)
         scale = deviation.add_(spread.reciprocal_().mul_(eps)).masked_fill_(self.uniform, 1.0)
         for part, ids in zip(distance.split(blocks(self.ids), -1), self.ids.split(blocks(self.ids)), strict=True):

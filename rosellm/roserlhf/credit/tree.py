@@ -111,9 +111,11 @@ def check_normalization(normalization: str, std: str, eps: float) -> None:
     checks.number_in(eps, "eps", 0.0, float("inf"), open_high=True)
 
 
-def relative(statistics: GroupStatistics, normalization: Normalization, std: StdKind, eps: float) -> Tensor:
+def relative(
+    statistics: GroupStatistics, normalization: Normalization, std: StdKind, eps: float, out: Tensor | None = None
+) -> Tensor:
     """Return the distance of each selected row from the mean of its group, in deviations or as it is; 0 elsewhere."""
-    return statistics.standardized(std, eps) if normalization == "std" else statistics.centred
+    return statistics.standardized(std, eps, out) if normalization == "std" else statistics.centred(out)
 
 
 class TreeBudget(NamedTuple):

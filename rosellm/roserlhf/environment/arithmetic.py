@@ -1,129 +1,119 @@
-"""Exact arithmetic on text a model wrote: a small grammar over rational numbers, never `eval`.
+"""`arithmetic`: a question in words, a calculator, one whole number to submit; made for small instruct models.
 
-```
-sum     = product {(+|-) product}
-product = factor {(*|/) factor}
-factor  = -factor | number | ( sum )
-number  = digits [. digits]            ASCII digits only
-```
-The bounds on length and depth bound the time, too: no power, so 200 characters can name no number of more than 200 digits.
+The shortest solution takes two actions, `calculator(12*37-58)` and `submit(386)`; three leave room for one intermediate result.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from fractions import Fraction
+import random
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from rosellm.roserlhf.errors import RoseError
+from rosellm.roserlhf.environment.base import Script, ToolEnvironment
+from rosellm.roserlhf.environment.expressions import ExpressionError, as_text, evaluate
+from rosellm.roserlhf.environment.protocol import Capabilities
+from rosellm.roserlhf.environment.questions import ITEMS, NAMES, TEMPLATES, draw, numbers, slips
+from rosellm.roserlhf.environment.tools import tool
+from rosellm.roserlhf.environment.vocabulary import DIGIT_PAIRS
 
-_BLANK = re.compile(r"[ \t\n]*")
-_TOKEN = re.compile(r"[0-9]+(?:\.[0-9]+)?|[-+*/()]")
-LONGEST = 200
-"""Characters of an expression."""
-DEEPEST = 20
-"""Parentheses and signs inside one another."""
-
-
-class ExpressionError(RoseError, ValueError):
-    """The expression cannot be evaluated; the message is worded for the one who wrote it."""
+NOT_CALCULATED, WRONG_SUBMITTED = "not calculated", "wrong number submitted"
+ENOUGH = 2
+"""Calls that suffice."""
 
 
-def evaluate(expression: str) -> Fraction:
-    """Evaluate `+ - * /` and parentheses over decimal numbers exactly.
+class Arithmetic(ToolEnvironment):
+    """Answer a question of one or two operations with `calculator` and `submit`.
 
-    Args:
-        expression: at most 200 characters, nested at most 20 deep.
-
-    Returns:
-        The exact value.
-
-    Raises:
-        ExpressionError: not an expression, division by zero, too long or nested too deep.
-
-    Example:
-        >>> evaluate("3*17+2*9"), evaluate("1/3 - 0.5")
-        (Fraction(69, 1), Fraction(-1, 6))
+    Rewards: `correct` 1 if the submitted text is exactly the digits of the answer, else 0; `format` −1 for each reply without an
+    executable call; `cost` −1 for each tool call beyond two; `calculator` 1 if it gave a number at least once, else 0. Only
+    `correct` carries a weight.
     """
-    if len(expression) > LONGEST:
-        raise ExpressionError("expression too long")
-    parser = _Parser(_tokens(expression))
-    value = parser.sum(0)
-    parser.end()
-    return value
+
+    operations: ClassVar[tuple[int, ...]] = (1, 2)
+    """How many operations a question may take, 1 to 3: the difficulty."""
+    largest: ClassVar[int] = 99
+    """Largest number in a question; the smallest is 2."""
+    capabilities: ClassVar[Capabilities] = Capabilities(instant=True, snapshot=True)
+    vocabulary: ClassVar[tuple[str, ...]] = (
+        *dict.fromkeys(piece for template in TEMPLATES for piece in template.pieces if len(piece) > 1),
+        "calculator(",
+        "submit(",
+        *ITEMS,
+        *NAMES,
+        *DIGIT_PAIRS,
+    )
+
+    @classmethod
+    def make_task(cls, rng: random.Random) -> Mapping[str, Any]:
+        """Draw a question and the expression that answers it."""
+        question = draw(rng, operations=cls.operations, largest=cls.largest)
+        return {"question": question.text, "expression": question.expression}
+
+    def reset(self) -> None:
+        """Forget that anything was calculated."""
+        self.calculated = False
+
+    def save_state(self) -> Mapping[str, Any]:
+        """What `reset` forgets."""
+        return {"calculated": self.calculated}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take it back."""
+        self.calculated = state["calculated"]
+
+    def prompt(self) -> str:
+        """Ask, and no more: how tools are called is the codec's to say."""
+        question: str = self.task.payload["question"]
+        return question
+
+    @tool(instant=True)
+    def calculator(self, expression: str) -> str:
+        """Compute an expression such as 2*(3+4)."""
+        try:
+            result = as_text(evaluate(expression))
+        except ExpressionError as mistake:
+            return str(mistake)
+        self.calculated = True
+        return result
+
+    @tool(instant=True)
+    def submit(self, answer: str) -> str:
+        """Give the final number."""
+        self.answer = answer
+        self.finish()
+        return "done"
+
+    def solution(self) -> str:
+        """The right answer."""
+        return as_text(evaluate(self.task.payload["expression"]))
+
+    def score(self) -> dict[str, float | None]:
+        """Verify the answer: exactly the digits."""
+        calls = sum(result.status != "invalid" for result in self.results)
+        return {
+            "correct": float(self.answer == self.solution()),
+            "format": -float(self.mistakes),
+            "cost": -float(max(0, calls - ENOUGH)),
+            "calculator": float(self.calculated),
+        }
+
+    def demonstrate(self, rng: random.Random, *, faulty: bool) -> Script:
+        """Calculate, submit; a faulty one reads the question wrongly, or submits a number that the question names.
+
+        Every fault is a slip of a reader (numbers exchanged, another operation, a step or the parentheses forgotten), so that a
+        policy that cloned them errs at decisions, not in noise over all numbers.
+        """
+        expression = self.task.payload["expression"]
+        wrong = slips(expression)
+        fault = rng.choice([*wrong, NOT_CALCULATED, WRONG_SUBMITTED]) if faulty else ""
+        result = rng.choice(numbers(expression))
+        if fault != NOT_CALCULATED:
+            found = yield f"calculator({rng.choice(wrong[fault]) if fault in wrong else expression})"
+            result = result if fault == WRONG_SUBMITTED else found
+        yield f"submit({result})"
 
 
-def as_text(value: Fraction) -> str:
-    """Write an exact value: an integer as digits, anything else as `numerator/denominator`."""
-    return str(value)
+class HardArithmetic(Arithmetic):
+    """Questions of two or three operations."""
 
-
-def _tokens(expression: str) -> list[str]:
-    tokens, place = [], _skip_blank(expression, 0)
-    while place < len(expression):
-        match = _TOKEN.match(expression, place)
-        if match is None:
-            raise ExpressionError(f"unexpected {expression[place]!r}")
-        tokens.append(match.group())
-        place = _skip_blank(expression, match.end())
-    return tokens
-
-
-def _skip_blank(text: str, place: int) -> int:
-    match = _BLANK.match(text, place)
-    return place if match is None else match.end()
-
-
-class _Parser:
-    """Recursive descent over tokens; `depth` counts the factors that are being read."""
-
-    def __init__(self, tokens: Sequence[str]) -> None:
-        self._tokens, self._place = tokens, 0
-
-    def _peek(self) -> str | None:
-        return self._tokens[self._place] if self._place < len(self._tokens) else None
-
-    def _take(self) -> str:
-        token = self._peek()
-        if token is None:
-            raise ExpressionError("incomplete expression")
-        self._place += 1
-        return token
-
-    def end(self) -> None:
-        if (token := self._peek()) is not None:
-            raise ExpressionError(f"unexpected {token!r}")
-
-    def sum(self, depth: int) -> Fraction:
-        value = self._product(depth)
-        while self._peek() in ("+", "-"):
-            value = value + self._product(depth) if self._take() == "+" else value - self._product(depth)
-        return value
-
-    def _product(self, depth: int) -> Fraction:
-        value = self._factor(depth)
-        while self._peek() in ("*", "/"):
-            if self._take() == "*":
-                value *= self._factor(depth)
-                continue
-            divisor = self._factor(depth)
-            if divisor == 0:
-                raise ExpressionError("division by zero")
-            value /= divisor
-        return value
-
-    def _factor(self, depth: int) -> Fraction:
-        if depth > DEEPEST:
-            raise ExpressionError("nested too deep")
-        token = self._take()
-        if token == "-":
-            return -self._factor(depth + 1)
-        if token == "(":
-            value = self.sum(depth + 1)
-            if self._peek() != ")":
-                raise ExpressionError("missing )")
-            self._take()
-            return value
-        if not token[0].isdigit():
-            raise ExpressionError(f"unexpected {token!r}")
-        return Fraction(token)
+    operations = (2, 3)

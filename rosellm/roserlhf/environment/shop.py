@@ -9,16 +9,16 @@ import random
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rosellm.roserlhf.environment.arithmetic import ExpressionError, as_text, evaluate
 from rosellm.roserlhf.environment.base import Script, ToolEnvironment
+from rosellm.roserlhf.environment.expressions import ExpressionError, as_text, evaluate
+from rosellm.roserlhf.environment.protocol import Capabilities
 from rosellm.roserlhf.environment.tools import tool
+from rosellm.roserlhf.environment.vocabulary import DIGIT_PAIRS
 
 ITEMS = (
     "lamps", "mugs", "chairs", "books", "pens", "bags", "cups", "hats", "keys", "maps",
     "nails", "pots", "rugs", "socks", "toys", "vases", "boots", "coats", "desks", "forks",
 )  # fmt: skip
-# Numbers are read two digits at a time, as large tokenizers read three: copying 1121 digit by digit invites 1111.
-_DIGIT_PAIRS = tuple(f"{pair:02d}" for pair in range(100))
 FAULTS = (
     "search skipped",
     "wrong item",
@@ -38,6 +38,7 @@ class Shop(ToolEnvironment):
     `cost` −1 for each tool call beyond the four that suffice. Only `correct` carries a weight.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities(instant=True, snapshot=True)
     vocabulary: ClassVar[tuple[str, ...]] = (
         "What do ",
         " and ",
@@ -46,7 +47,7 @@ class Shop(ToolEnvironment):
         "calculator(",
         "submit(",
         *ITEMS,
-        *_DIGIT_PAIRS,
+        *DIGIT_PAIRS,
     )
 
     @staticmethod
@@ -56,21 +57,24 @@ class Shop(ToolEnvironment):
         wanted = [[rng.randint(1, LARGEST_QUANTITY), item] for item in items]
         return {"wanted": wanted, "prices": {item: rng.randint(1, LARGEST_PRICE) for item in items}}
 
-    def reset(self) -> None:
-        """Forget the last answer."""
-        self.answer: str | None = None
+    def save_state(self) -> Mapping[str, Any]:
+        """Nothing: a shop does not change."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take back nothing."""
 
     def prompt(self) -> str:
         """Ask for the total."""
         return "What do " + " and ".join(f"{count} {item}" for count, item in self.task.payload["wanted"]) + " cost?"
 
-    @tool
+    @tool(instant=True)
     def search(self, item: str) -> str:
         """Look up the price of one item."""
         prices: Mapping[str, int] = self.task.payload["prices"]
         return str(prices[item]) if item in prices else "not sold"
 
-    @tool
+    @tool(instant=True)
     def calculator(self, expression: str) -> str:
         """Evaluate an arithmetic expression exactly."""
         try:
@@ -78,7 +82,7 @@ class Shop(ToolEnvironment):
         except ExpressionError as mistake:
             return str(mistake)
 
-    @tool
+    @tool(instant=True)
     def submit(self, answer: str) -> str:
         """Give the final answer and end the episode."""
         self.answer = answer

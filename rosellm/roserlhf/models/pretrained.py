@@ -1,44 +1,142 @@
-"""A folder in the Hugging Face layout -> a Llama model in float32; from `safetensors` on this disk only."""
+"""A folder in the Hugging Face layout -> a Llama model in float32 and its tokenizer; from `safetensors` on this disk only."""
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import LlamaForCausalLM
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.errors import CheckpointError
+from rosellm.roserlhf.errors import CheckpointError, NonFiniteError
+from rosellm.roserlhf.models.architecture import check_config
+from rosellm.roserlhf.models.foreign import loading
+from rosellm.roserlhf.models.source import find_model
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 
-def load_pretrained(folder: Path) -> LlamaForCausalLM:
-    """Load a model, in evaluation mode, on the CPU; nothing is downloaded and no code of the folder is run.
+@dataclass(frozen=True)
+class Pretrained:
+    """A model with the tokenizer that belongs to it."""
+
+    model: LlamaForCausalLM
+    tokenizer: PreTrainedTokenizerFast
+    source: str
+    """What it was asked for by."""
+    folder: Path
+    """Where its files are; for a GGUF file, the place in the cache."""
+
+    @property
+    def spare_logits(self) -> int:
+        """Logits beyond the tokenizer's ids, from rows that pad the embedding: they can be sampled, and stand for no text."""
+        return int(self.model.config.vocab_size) - len(self.tokenizer)
+
+
+def load_pretrained(
+    source: str | os.PathLike[str], *, download: bool = False, tell: Callable[[str], None] = lambda message: None
+) -> Pretrained:
+    """Load a model, in evaluation mode, on the CPU, and its tokenizer; no code of the model or its package is run.
+
+    Args:
+        source: a folder; a GGUF file; `package:NAME`, an installed package that holds one of the two; or a Hugging Face id that is
+            in the hub's local cache.
+        download: let the hub be asked for an id that the cache does not hold.
+        tell: is told, in a sentence, when something long begins.
 
     Raises:
-        CheckpointError: no `config.json`, another architecture than Llama, or weights that are not those of the configuration.
+        CheckpointError: nothing is there, weights or tokenizer cannot be used, or the tokenizer has more ids than there are logits.
+        ModelError: a mixture of experts, quantised, in need of its own code, or of another architecture.
+        NonFiniteError: a weight is NaN or infinite.
+        MissingExtraError: a GGUF file, and what reads it is not installed.
     """
+    folder = find_model(source, download=download, tell=tell)
+    model = load_model(folder)
+    tokenizer = tokenizer_of(folder)
+    loaded = Pretrained(model, tokenizer, os.fspath(source), folder)
+    if loaded.spare_logits < 0:
+        raise checks.fail(
+            CheckpointError, "tokenizer", f"have ids below the model's {model.config.vocab_size} logits", f"{len(tokenizer)} ids"
+        )
+    return loaded
+
+
+def load_model(folder: Path) -> LlamaForCausalLM:
+    """Load the model of a folder, in evaluation mode, on the CPU, in float32.
+
+    Raises:
+        CheckpointError: no `config.json`, no safetensors, or weights that are not those of the configuration.
+        ModelError: an architecture that cannot be trained here.
+        NonFiniteError: a weight is NaN or infinite.
+    """
+    about = _config(folder)
+    check_config(about, str(folder))
+    _check_files(folder)
+    from transformers import LlamaForCausalLM
+
+    with loading(str(folder)):
+        loaded: Any = LlamaForCausalLM.from_pretrained(
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            dtype=torch.float32,
+            output_loading_info=True,
+        )
+    model: LlamaForCausalLM = loaded[0]
+    _check_weights(model, loaded[1])
+    model.eval()
+    return model
+
+
+def _config(folder: Path) -> dict[str, Any]:
     try:
         about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"model must be a folder with a readable config.json, got {folder}: {error}") from error
-    kind = about.get("model_type") if isinstance(about, dict) else None
-    if kind != "llama":
-        raise checks.fail(CheckpointError, "model", "be of type llama", repr(kind))
-    if not list(folder.glob("*.safetensors")):
-        raise checks.fail(CheckpointError, "model", "keep its weights as safetensors", f"none in {folder}")
-    try:
-        loaded: Any = LlamaForCausalLM.from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, dtype=torch.float32, output_loading_info=True
-        )
-    except Exception as error:  # whatever a foreign folder makes of the loader
-        why = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise CheckpointError(f"model must be loadable, got {folder}: {why}") from error
-    model: LlamaForCausalLM = loaded[0]
-    report = loaded[1]
+    if not isinstance(about, dict):
+        raise checks.fail(CheckpointError, "config.json", "hold an object", f"{type(about).__name__} in {folder}")
+    return about
+
+
+def _check_files(folder: Path) -> None:
+    if list(folder.glob("*.safetensors")):
+        return
+    pickles = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
+    got = f"only {', '.join(pickles[:3])} in {folder}" if pickles else f"none in {folder}"
+    fix = "a pickle can run code and is never read; convert it where it is trusted" if pickles else None
+    raise checks.fail(CheckpointError, "model", "keep its weights as safetensors", got, fix=fix)
+
+
+def _check_weights(model: LlamaForCausalLM, report: Mapping[str, Any]) -> None:
     odd = sorted({*report["missing_keys"], *report["unexpected_keys"], *(name for name, *_ in report["mismatched_keys"])})
     if odd:
         raise checks.fail(CheckpointError, "weights", "be exactly those of config.json", f"differences at {odd[:3]}")
-    model.eval()
-    return model
+    if model.config.tie_word_embeddings and model.lm_head.weight is not model.model.embed_tokens.weight:
+        got = "an lm_head.weight of its own"
+        raise checks.fail(CheckpointError, "weights", "be tied as config.json says (tie_word_embeddings)", got)
+    for name, parameter in model.named_parameters():
+        if not bool(parameter.isfinite().all()):
+            raise checks.fail(NonFiniteError, "weights", "be finite", f"NaN or infinity in {name}")
+
+
+def tokenizer_of(folder: Path) -> PreTrainedTokenizerFast:
+    """Load the tokenizer of a folder, with its chat template.
+
+    Raises:
+        CheckpointError: there is no `tokenizer.json`, or it cannot be used.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    if not (folder / "tokenizer.json").is_file():
+        raise checks.fail(CheckpointError, "model", "come with a tokenizer.json", f"none in {folder}")
+    with loading(f"the tokenizer in {folder}"):
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise checks.fail(CheckpointError, "tokenizer", "be one of the tokenizers library", type(tokenizer).__name__)
+    return tokenizer
