@@ -113,6 +113,8 @@ class Link:
         self._descriptor = descriptor
         self._until = None if seconds is None else time.monotonic() + seconds
         self._broken = False
+        self._waiting = select.poll()
+        self._waiting.register(descriptor, select.POLLIN)
 
     def send(self, message: Any) -> None:
         """Write one message."""
@@ -133,8 +135,8 @@ class Link:
     def _exactly(self, size: int) -> bytes:
         parts = []
         while size:
-            left = None if self._until is None else max(0.0, self._until - time.monotonic())
-            if not select.select([self._descriptor], [], [], left)[0]:
+            left = None if self._until is None else 1000 * max(0.0, self._until - time.monotonic())
+            if not self._waiting.poll(left):
                 raise TimeoutError("the solution did not answer in time")
             part = os.read(self._descriptor, min(size, 1 << 16))
             if not part:
