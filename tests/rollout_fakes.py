@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from rosellm.roserlhf.codec.hf import build_tokenizer, marker_codec
 from rosellm.roserlhf.codec.markers import MarkerCodec
+from rosellm.roserlhf.codec.protocol import Codec
 from rosellm.roserlhf.engine.protocol import Ack, Chunk, Engine, PolicyHandle, Request
 from rosellm.roserlhf.environment.protocol import Capabilities, Environment, Observation, StepResult, Task, ToolRunner
 from rosellm.roserlhf.environment.tools import ToolSet, tool, tools_of
@@ -41,7 +42,7 @@ class Echo:
         self.closed = 0
         self.tools: ToolSet = tools_of(self)
 
-    capabilities = Capabilities()
+    capabilities = Capabilities(instant=True)
 
     def fail(self, method: str) -> None:
         if self.broken == method:
@@ -135,13 +136,28 @@ def play(
     environment: Environment,
     engine: Engine,
     *,
-    codec: MarkerCodec = CODEC,
+    codec: Codec = CODEC,
     task: Task = TASK,
     key: EpisodeKey = KEY,
     facts: Facts = FACTS,
-    **limits: int,
+    **limits: Any,
 ) -> Trajectory:
-    """Run one episode; `limits` change single budgets."""
+    """Run one episode that leaves one record; `limits` change single budgets."""
+    (record,) = play_records(environment, engine, codec=codec, task=task, key=key, facts=facts, **limits)
+    return record
+
+
+def play_records(
+    environment: Environment,
+    engine: Engine,
+    *,
+    codec: Codec = CODEC,
+    task: Task = TASK,
+    key: EpisodeKey = KEY,
+    facts: Facts = FACTS,
+    **limits: Any,
+) -> tuple[Trajectory, ...]:
+    """Run one episode and return all its records."""
     budgets = dataclasses.replace(LIMITS, **limits)
     return run(run_episode(environment, codec, engine, task, key=key, limits=budgets, facts=facts))
 

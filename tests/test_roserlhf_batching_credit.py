@@ -168,9 +168,9 @@ def test_R56_a_reward_that_is_no_number_never_reaches_the_statistics(reward: flo
 @pytest.mark.parametrize("rewards", [[1.0], [1.0, 0.0, 1.0], []])
 def test_R55_one_reward_for_each_trajectory(rewards: list[float]) -> None:
     episodes = group("g", 1.0, 0.0)
-    with pytest.raises(ShapeError, match=f"rewards must hold one for each of 2 trajectories, got {len(rewards)}"):
+    with pytest.raises(ShapeError, match=f"rewards must hold one for each of 2 episodes, got {len(rewards)}"):
         group_rows(episodes, rewards, PerGroup(group_standardized_advantages), drop_uniform=True)
-    with pytest.raises(ShapeError, match="successes must hold one for each of 2 trajectories, got 1"):
+    with pytest.raises(ShapeError, match="successes must hold one for each of 2 episodes, got 1"):
         group_signal(episodes, [1.0, 0.0], [True])
 
 

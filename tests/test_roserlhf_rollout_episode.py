@@ -37,7 +37,7 @@ from rosellm.roserlhf.environment.runner import DirectRunner
 from rosellm.roserlhf.environment.tools import ToolSet
 from rosellm.roserlhf.errors import RangeError, RecordError
 from rosellm.roserlhf.rollout.episode import Facts, Limits, run_episode
-from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure, ToolCall, ToolResult, Trajectory
+from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure, ToolCall, ToolResult
 
 END = CODEC.stop_ids[0]
 
@@ -468,7 +468,7 @@ def test_every_call_passes_through_the_one_runner_of_the_episode() -> None:
     environment: Environment = Echo()
     engine = says(CODEC, "end(x)")
     work = run_episode(environment, CODEC, engine, TASK, key=KEY, limits=LIMITS, facts=FACTS, new_runner=Watcher)
-    episode: Trajectory = run(work)
+    (episode,) = run(work)
     assert len(made) == 1
     assert [call.name for call in made[0].calls] == ["end", "end"]
     assert [t.results[0].status for t in episode.transitions] == ["blocked", "ok"]

@@ -26,11 +26,13 @@ __all__ = [
     "RecordError",
     "RoseError",
     "RunFolderError",
+    "SandboxError",
     "ShapeError",
     "StoreError",
     "TeacherError",
     "TemplateError",
     "ToolError",
+    "VerifierError",
 ]
 
 
@@ -98,6 +100,10 @@ class RunFolderError(RoseError, RuntimeError):
     """A run folder is missing, already there, not writable or of another run."""
 
 
+class SandboxError(RoseError, RuntimeError):
+    """There is no sandbox to run a program in, or it did not start; nothing was run."""
+
+
 class CheckpointError(RoseError, RuntimeError):
     """A checkpoint is missing, damaged or does not belong to this run."""
 
@@ -108,6 +114,10 @@ class AuditError(RoseError, ValueError):
 
 class ToolError(RoseError, RuntimeError):
     """A tool cannot do what it was asked to; the message is its answer to the policy, with the status `error`."""
+
+
+class VerifierError(RoseError, RuntimeError):
+    """A verifier crashed, took too long or returned no number in [0, 1]: the answer is unscored, neither right nor wrong."""
 
 
 class MissingExtraError(RoseError, ImportError):

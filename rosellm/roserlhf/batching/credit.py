@@ -1,4 +1,4 @@
-"""Rewards of trajectories → advantages of rows: groups by id, unscored members left out, every exclusion booked.
+"""Rewards of rollouts → advantages of rows: groups by id, unscored members left out, every exclusion booked.
 
 | what | where it goes |
 |---|---|
@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.batching.rows import Row, exclude, row_of
+from rosellm.roserlhf.batching.rollout import Episode, Rollout, as_rollout
+from rosellm.roserlhf.batching.rows import Row, exclude
 from rosellm.roserlhf.batching.scored import Credit, scored_rollouts
 from rosellm.roserlhf.errors import NonFiniteError, ShapeError
 from rosellm.roserlhf.record.exclusion import NOT_TRAINABLE, UNSCORED
-from rosellm.roserlhf.trajectory import Trajectory
 
 UNIFORM, ALONE = "uniform group", "alone in its group"
 
@@ -41,8 +41,8 @@ class GroupSignal:
     """All scored rewards equal, whether or not the members succeeded."""
 
 
-def total_reward(trajectory: Trajectory, weights: Mapping[str, float]) -> float | None:
-    """Add up the weighted components; None as soon as one of them is missing or unscored, for None is not 0.
+def total_reward(episode: Episode, weights: Mapping[str, float]) -> float | None:
+    """Add up the weighted components of a rollout; None as soon as one of them is missing or unscored, for None is not 0.
 
     Example:
         >>> end = TransitionRecord(0, None, {"correct": 1.0, "format": -2.0}, terminated=True)
@@ -50,9 +50,9 @@ def total_reward(trajectory: Trajectory, weights: Mapping[str, float]) -> float 
         >>> total_reward(episode, {"correct": 1.0, "format": 0.25}), total_reward(episode, {"style": 1.0})
         (0.5, None)
     """
-    if trajectory.is_unscored:
+    if episode.is_unscored:
         return None
-    totals = trajectory.reward_totals()
+    totals = episode.reward_totals()
     total = 0.0
     for name, weight in weights.items():
         value = totals.get(name)
@@ -63,59 +63,78 @@ def total_reward(trajectory: Trajectory, weights: Mapping[str, float]) -> float 
 
 
 def group_rows(
-    trajectories: Sequence[Trajectory],
+    episodes: Sequence[Episode],
     rewards: Sequence[float | None],
     credit: Credit,
     *,
     drop_uniform: bool,
     weights: Mapping[str, float] | None = None,
 ) -> list[Row]:
-    """Give every trajectory its row with its advantages, or with its exclusion.
+    """Give every record its row with its advantages, or with its exclusion.
 
     Args:
-        trajectories: any order; members find each other by `group_id`. One without a group is alone.
-        rewards: one each, the weighted total; None = unscored.
+        episodes: any order; members find each other by `group_id`. One without a group is alone. An episode of several records is
+            a `Rollout`; one of a single record may be given as the record.
+        rewards: one for each episode, the weighted total; None = unscored.
         credit: called once, with the scored rollouts that have others to be compared with.
         drop_uniform: exclude uniform groups, so that they leave the denominator too.
         weights: of the reward components, for credit that looks at components or turns; None where only totals are known.
 
     Returns:
-        Rows in the order of `trajectories`.
+        Rows in the order of `episodes`, those of one episode one after another.
 
     Raises:
-        ShapeError: not one reward per trajectory, or neither one advantage per rollout nor one per turn.
+        ShapeError: not one reward per episode, or neither one advantage per rollout nor one per turn.
         NonFiniteError: a reward that is NaN or infinite; what was not scored is None.
+        RecordError: a record lacks its context.
     """
-    groups, left_out = compared(trajectories, rewards)
-    rows = [row_of(trajectory) for trajectory in trajectories]
-    for i, reason in left_out.items():
-        rows[i] = exclude(rows[i], reason)
-    advantages = _advantages(credit, trajectories, rewards, groups, weights)
+    rollouts = [as_rollout(episode) for episode in episodes]
+    groups, left_out = compared(rollouts, rewards)
+    advantages = _advantages(credit, rollouts, rewards, groups, weights)
     spread: dict[int, set[float]] = {}
     for i, advantage in advantages.items():
         spread.setdefault(groups[i], set()).update(advantage if isinstance(advantage, tuple) else (advantage,))
-    for i, advantage in advantages.items():
-        row = replace(rows[i], advantage=advantage)
-        rows[i] = exclude(row, UNIFORM) if drop_uniform and len(spread[groups[i]]) == 1 else row
+    rows: list[Row] = []
+    for i, rollout in enumerate(rollouts):
+        parts = rollout.rows()
+        if i in advantages:
+            parts = [replace(row, advantage=advantage_of_row(advantages[i], row, rollout.first_turn)) for row in parts]
+        uniform = drop_uniform and i in advantages and len(spread[groups[i]]) == 1
+        reason = UNIFORM if uniform else left_out.get(i)
+        rows += parts if reason is None else [exclude(row, reason) for row in parts]
     return rows
 
 
-def compared(trajectories: Sequence[Trajectory], rewards: Sequence[float | None]) -> tuple[dict[int, int], dict[int, str]]:
-    """Sort the trajectories of a step into those that are compared with others and those that are left out.
+def advantage_of_row(advantage: float | tuple[float, ...], row: Row, first_turn: int) -> float | tuple[float, ...]:
+    """Cut the advantages of a rollout's turns to those that were sampled in one row.
 
     Args:
-        trajectories, rewards: as in `group_rows`.
+        advantage: of the whole rollout, or one for each of its turns.
+        row: of one of its records.
+        first_turn: absolute turn that the rollout began with.
+    """
+    if not isinstance(advantage, tuple):
+        return advantage
+    turns = [turn for turn in row.turns if turn >= 0]
+    return advantage[turns[0] - first_turn : turns[-1] - first_turn + 1] if turns else ()
+
+
+def compared(episodes: Sequence[Episode], rewards: Sequence[float | None]) -> tuple[dict[int, int], dict[int, str]]:
+    """Sort the episodes of a step into those that are compared with others and those that are left out.
+
+    Args:
+        episodes, rewards: as in `group_rows`.
 
     Returns:
-        Place of a trajectory to the number of its group, places ascending; and place to the reason why it is left out.
+        Place of an episode to the number of its group, places ascending; and place to the reason why it is left out.
     """
-    _check_rewards(trajectories, rewards)
+    _check_rewards(episodes, rewards)
     groups: dict[int, int] = {}
     left_out: dict[int, str] = {}
-    for number, indices in enumerate(_groups(trajectories)):
+    for number, indices in enumerate(_groups(episodes)):
         scored = []
         for i in indices:
-            if not trajectories[i].trainable:
+            if not episodes[i].trainable:
                 left_out[i] = NOT_TRAINABLE
             elif rewards[i] is None:
                 left_out[i] = UNSCORED
@@ -130,18 +149,18 @@ def compared(trajectories: Sequence[Trajectory], rewards: Sequence[float | None]
 
 def _advantages(
     credit: Credit,
-    trajectories: Sequence[Trajectory],
+    rollouts: Sequence[Rollout],
     rewards: Sequence[float | None],
     groups: Mapping[int, int],
     weights: Mapping[str, float] | None,
 ) -> dict[int, float | tuple[float, ...]]:
-    """Return the advantage, or the advantage of each turn, of the trajectories at the places in `groups`."""
+    """Return the advantage, or the advantage of each turn, of the rollouts at the places in `groups`."""
     if not groups:
         return {}
-    chosen = [trajectories[i] for i in groups]
+    chosen = [rollouts[i] for i in groups]
     totals = [total for i in groups if (total := rewards[i]) is not None]
     found = credit(scored_rollouts(chosen, totals, list(groups.values()), weights))
-    edges = [*accumulate((len(trajectory.actions) for trajectory in chosen), initial=0)]
+    edges = [*accumulate((len(rollout.turns) for rollout in chosen), initial=0)]
     values: list[float] = found.tolist()
     if found.shape == (len(chosen),):
         return dict(zip(groups, values, strict=True))
@@ -151,24 +170,22 @@ def _advantages(
     raise checks.fail(ShapeError, "credit", requirement, tuple(found.shape))
 
 
-def group_signal(
-    trajectories: Sequence[Trajectory], rewards: Sequence[float | None], successes: Sequence[bool | None]
-) -> GroupSignal:
+def group_signal(episodes: Sequence[Episode], rewards: Sequence[float | None], successes: Sequence[bool | None]) -> GroupSignal:
     """Count the groups by what they can teach.
 
     Args:
-        trajectories: any order, as in `group_rows`.
+        episodes: any order, as in `group_rows`.
         rewards: one each; None = unscored.
         successes: one each; whether the episode succeeded. Read only where there is a reward.
 
     Raises:
-        ShapeError: not one reward and one success per trajectory.
+        ShapeError: not one reward and one success per episode.
         NonFiniteError: a reward that is NaN or infinite.
     """
-    _check_rewards(trajectories, rewards)
-    if len(successes) != len(trajectories):
-        raise checks.fail(ShapeError, "successes", f"hold one for each of {len(trajectories)} trajectories", len(successes))
-    groups = _groups(trajectories)
+    _check_rewards(episodes, rewards)
+    if len(successes) != len(episodes):
+        raise checks.fail(ShapeError, "successes", f"hold one for each of {len(episodes)} episodes", len(successes))
+    groups = _groups(episodes)
     counts = dict.fromkeys(("all_fail", "all_pass", "mixed", "unscored", "uniform"), 0)
     for indices in groups:
         scored = [i for i in indices if rewards[i] is not None]
@@ -181,19 +198,19 @@ def group_signal(
     return GroupSignal(len(groups), **counts)
 
 
-def _groups(trajectories: Sequence[Trajectory]) -> list[list[int]]:
+def _groups(episodes: Sequence[Episode]) -> list[list[int]]:
     """Return the places of each group's members."""
     found: dict[tuple[bool, str], list[int]] = {}
-    for i, trajectory in enumerate(trajectories):
-        alone = trajectory.group_id is None
-        found.setdefault((alone, trajectory.group_id or trajectory.trajectory_id), []).append(i)
+    for i, episode in enumerate(episodes):
+        alone = episode.group_id is None
+        found.setdefault((alone, episode.group_id or episode.trajectory_id), []).append(i)
     return list(found.values())
 
 
-def _check_rewards(trajectories: Sequence[Trajectory], rewards: Sequence[float | None]) -> None:
-    if len(rewards) != len(trajectories):
-        raise checks.fail(ShapeError, "rewards", f"hold one for each of {len(trajectories)} trajectories", len(rewards))
-    for trajectory, reward in zip(trajectories, rewards, strict=True):
+def _check_rewards(episodes: Sequence[Episode], rewards: Sequence[float | None]) -> None:
+    if len(rewards) != len(episodes):
+        raise checks.fail(ShapeError, "rewards", f"hold one for each of {len(episodes)} episodes", len(rewards))
+    for episode, reward in zip(episodes, rewards, strict=True):
         if reward is not None and not math.isfinite(reward):
             fix = "None means not scored"
-            raise checks.fail(NonFiniteError, f"reward of {trajectory.trajectory_id!r}", "be a finite number", reward, fix=fix)
+            raise checks.fail(NonFiniteError, f"reward of {episode.trajectory_id!r}", "be a finite number", reward, fix=fix)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
+from rosellm.roserlhf.batching.rollout import Episode, Rollout, as_rollout
 from rosellm.roserlhf.errors import GroupError, ShapeError
-from rosellm.roserlhf.trajectory import Trajectory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,51 +99,52 @@ class PerGroup:
 
 
 def scored_rollouts(
-    trajectories: Sequence[Trajectory],
+    episodes: Sequence[Episode],
     rewards: Sequence[float],
     group_ids: Sequence[int],
     weights: Mapping[str, float] | None,
 ) -> ScoredRollouts:
-    """Lay scored trajectories out as tensors.
+    """Lay scored rollouts out as tensors.
 
     Args:
-        trajectories: N records, each with a reward.
+        episodes: N rollouts, each with a reward.
         rewards: their weighted totals.
         group_ids: their groups.
         weights: of the reward components; None where only the totals are known.
     """
-    turns = [len(trajectory.actions) for trajectory in trajectories]
-    states = [_states(trajectory) for trajectory in trajectories]
+    rollouts = [as_rollout(episode) for episode in episodes]
+    turns = [len(rollout.turns) for rollout in rollouts]
+    states = [_states(rollout) for rollout in rollouts]
     return ScoredRollouts(
         rewards=torch.tensor(rewards, dtype=torch.float64),
         group_ids=torch.tensor(group_ids, dtype=torch.int64),
-        components=None if weights is None else _components(trajectories, weights),
+        components=None if weights is None else _components(rollouts, weights),
         weights=None if weights is None else torch.tensor(list(weights.values()), dtype=torch.float64),
-        lengths=torch.tensor([trajectory.sampled_tokens for trajectory in trajectories], dtype=torch.int64),
+        lengths=torch.tensor([rollout.sampled_tokens for rollout in rollouts], dtype=torch.int64),
         turn_rollouts=torch.arange(len(turns)).repeat_interleave(torch.tensor(turns, dtype=torch.int64)),
-        turn_rewards=None if weights is None else _turn_rewards(trajectories, weights),
+        turn_rewards=None if weights is None else _turn_rewards(rollouts, weights),
         turn_states=_identified([state for own in states for state in own]),
     )
 
 
-def _components(trajectories: Sequence[Trajectory], weights: Mapping[str, float]) -> Tensor:
-    totals = [trajectory.reward_totals() for trajectory in trajectories]
+def _components(rollouts: Sequence[Rollout], weights: Mapping[str, float]) -> Tensor:
+    totals = [rollout.reward_totals() for rollout in rollouts]
     return torch.tensor([[one[name] for name in weights] for one in totals], dtype=torch.float64).view(len(totals), len(weights))
 
 
-def _turn_rewards(trajectories: Sequence[Trajectory], weights: Mapping[str, float]) -> Tensor:
+def _turn_rewards(rollouts: Sequence[Rollout], weights: Mapping[str, float]) -> Tensor:
     paid: list[float] = []
-    for trajectory in trajectories:
-        named = [transition.reward_components for transition in trajectory.transitions]
+    for rollout in rollouts:
+        named = [transition.reward_components for transition in rollout.transitions]
         paid += [sum(weight * (one.get(name) or 0.0) for name, weight in weights.items()) for one in named]
-        paid += [0.0] * (len(trajectory.actions) - len(named))  # a cut last action was not answered, hence not paid
+        paid += [0.0] * (len(rollout.turns) - len(named))  # a cut last action was not answered, hence not paid
     return torch.tensor(paid, dtype=torch.float64)
 
 
-def _states(trajectory: Trajectory) -> list[str | None]:
+def _states(rollout: Rollout) -> list[str | None]:
     """The state in which each turn began."""
-    after = [trajectory.initial_state_hash, *(transition.state_hash for transition in trajectory.transitions)]
-    return after[: len(trajectory.actions)]
+    after = [rollout.initial_state_hash, *(transition.state_hash for transition in rollout.transitions)]
+    return after[: len(rollout.turns)]
 
 
 def _identified(states: Sequence[str | None]) -> Tensor | None:

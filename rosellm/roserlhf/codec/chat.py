@@ -27,6 +27,7 @@ from rosellm.roserlhf.codec import layout
 from rosellm.roserlhf.codec.breaks import cause_in_template, first_difference
 from rosellm.roserlhf.codec.calls import CallFormat, call_format, parameters_of, relocated
 from rosellm.roserlhf.codec.calls.function import FunctionCalls
+from rosellm.roserlhf.codec.markers import CUT
 from rosellm.roserlhf.codec.markup import Markup, Standing
 from rosellm.roserlhf.codec.probes import FOLLOW_UPS
 from rosellm.roserlhf.codec.properties import TemplateProperties, properties_of
@@ -35,8 +36,6 @@ from rosellm.roserlhf.codec.template import QUESTION, REPLY, Render, Template
 from rosellm.roserlhf.errors import RecordError, TemplateError
 from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure
 
-CUT = "cut off before the end of the turn"
-"""What the policy is told about a reply that a budget ended."""
 _SCRIPTED = FunctionCalls()
 _LEAST = 8
 """Messages below which the probes of a template have seen every shape of conversation."""
@@ -163,10 +162,8 @@ class ChatCodec:
         found = [self._tokenizer.control_ids[token] for token in self.properties.stops]
         eos = [] if self._tokenizer.eos_id is None else [self._tokenizer.eos_id]
         if not found and not eos:
-            fix = "set eos_token"
-            raise checks.fail(
-                TemplateError, "tokenizer", "have a token that ends a turn", "neither one of the template nor eos", fix=fix
-            )
+            got = "none after a reply, and no eos_token"
+            raise checks.fail(TemplateError, "chat template", "end a reply with a control token", got)
         return tuple(dict.fromkeys([*found, *eos]))
 
     def _rendered(self, messages: Sequence[Message]) -> Spans:

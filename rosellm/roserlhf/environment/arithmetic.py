@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from rosellm.roserlhf.environment.base import Script, ToolEnvironment
 from rosellm.roserlhf.environment.expressions import ExpressionError, as_text, evaluate
+from rosellm.roserlhf.environment.protocol import Capabilities
 from rosellm.roserlhf.environment.questions import ITEMS, NAMES, TEMPLATES, draw, numbers, slips
 from rosellm.roserlhf.environment.tools import tool
 from rosellm.roserlhf.environment.vocabulary import DIGIT_PAIRS
@@ -32,6 +33,7 @@ class Arithmetic(ToolEnvironment):
     """How many operations a question may take, 1 to 3: the difficulty."""
     largest: ClassVar[int] = 99
     """Largest number in a question; the smallest is 2."""
+    capabilities: ClassVar[Capabilities] = Capabilities(instant=True, snapshot=True)
     vocabulary: ClassVar[tuple[str, ...]] = (
         *dict.fromkeys(piece for template in TEMPLATES for piece in template.pieces if len(piece) > 1),
         "calculator(",
@@ -48,9 +50,16 @@ class Arithmetic(ToolEnvironment):
         return {"question": question.text, "expression": question.expression}
 
     def reset(self) -> None:
-        """Forget the last answer."""
-        self.answer: str | None = None
+        """Forget that anything was calculated."""
         self.calculated = False
+
+    def save_state(self) -> Mapping[str, Any]:
+        """What `reset` forgets."""
+        return {"calculated": self.calculated}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take it back."""
+        self.calculated = state["calculated"]
 
     def prompt(self) -> str:
         """Ask, and no more: how tools are called is the codec's to say."""

@@ -10,10 +10,11 @@ import hashlib
 import json
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rosellm.roserlhf import checks
+from rosellm.roserlhf.environment import snapshot as snapshots
 from rosellm.roserlhf.environment.protocol import Capabilities, Observation, StepResult, Task, ToolRunner
 from rosellm.roserlhf.environment.runner import unexecuted
 from rosellm.roserlhf.environment.tools import ToolSet, tools_of
@@ -34,6 +35,8 @@ class ToolEnvironment(ABC):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities()
+    command_name: ClassVar[str | None] = None
+    """Name for command lines and configurations of a class that was made on demand and has no import path."""
     version: ClassVar[str] = "1"
     """Raise it when the meaning of a task or a reward changes; it is recorded with every trajectory."""
     vocabulary: ClassVar[Sequence[str]] = ()
@@ -122,25 +125,86 @@ class ToolEnvironment(ABC):
         self.results.append(result)
         self.mistakes += result.status == "invalid"
         if result.status not in ("invalid", "refused"):
-            # chained, so that a key costs the same at turn 400 as at turn 1
-            happened = json.dumps([self._trace, call.name, call.arguments, result.status, result.content], sort_keys=True)
-            self._trace = hashlib.blake2b(happened.encode(), digest_size=12).hexdigest()
+            self._chain(call.name, call.arguments, result.status, result.content)
         return result
 
-    def close(self) -> None:
+    def _chain(self, *happened: Any) -> None:
+        """Add JSON values to the trace; it is a hash, so that a key costs the same at turn 400 as at turn 1."""
+        text = json.dumps([self._trace, *happened], sort_keys=True)
+        self._trace = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+    def close(self) -> Awaitable[None] | None:
         """Release nothing."""
+        return None
+
+    def save_state(self) -> Mapping[str, Any]:
+        """Say in JSON values what `reset` prepared, as it stands now; needed where `capabilities` promise snapshots."""
+        fix = "an environment that defines save_state and load_state may declare Capabilities(snapshot=True)"
+        raise checks.fail(ConfigError, "environment", "be able to save its state", type(self).__name__, fix=fix)
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take back what `save_state` said; called after `reset` for the same task."""
+        raise checks.fail(ConfigError, "environment", "be able to load its state", type(self).__name__)
+
+    def snapshot(self) -> bytes:
+        """Save the episode as it stands, as JSON: an instance that restores it answers the same actions with the same results.
+
+        Raises:
+            ConfigError: the environment does not promise snapshots.
+        """
+        values = {
+            "task_id": self.task.task_id,
+            "payload": self.task.payload,
+            "answer": self.answer,
+            "finished": self.finished,
+            "results": [snapshots.result_values(result) for result in self.results],
+            "mistakes": self.mistakes,
+            "shown": self.shown,
+            "trace": self._trace,
+            "state": self.save_state(),
+        }
+        return snapshots.write(self._identity(), values)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot, in this instance or another, in this process or another.
+
+        Raises:
+            ConfigError: the environment does not promise snapshots.
+            RecordError: the bytes are no snapshot of this environment and version.
+        """
+        values = snapshots.read(snapshot, self._identity())
+        self.start(Task(values["task_id"], values["payload"]), seed=0)
+        self.load_state(values["state"])
+        self.answer, self.finished = values["answer"], values["finished"]
+        self.mistakes, self.shown = values["mistakes"], values["shown"]
+        self.results, self._trace = [ToolResult(**result) for result in values["results"]], values["trace"]
+
+    @classmethod
+    def _identity(cls) -> str:
+        return f"{cls.__name__}-{cls.version}"
 
     @classmethod
     def task_from(cls, payload: Mapping[str, Any]) -> Task:
-        """Wrap a payload under the hash of its content.
+        """Wrap a payload under the hash of its content; the first eight digits, which decide the split, are those of its kin.
 
         Raises:
             RecordError: the payload holds anything but JSON values under string names.
             NonFiniteError: it holds NaN or an infinity, which JSON cannot say.
         """
         content = plain.mapping(payload, "payload", plain.json_value)
+        kin = cls.kin(content)
+        own = cls._hash(content)
+        return Task(own if kin is content else cls._hash(kin)[:8] + own[8:], content)
+
+    @classmethod
+    def kin(cls, payload: Mapping[str, Any]) -> Any:
+        """Say what tasks have in common that must stand on one side of the split: by default the whole content of one."""
+        return payload
+
+    @classmethod
+    def _hash(cls, content: Any) -> str:
         try:
             text = json.dumps([cls.__name__, cls.version, content], sort_keys=True, allow_nan=False)
         except ValueError as error:
-            raise checks.fail(NonFiniteError, "payload", "hold finite numbers", plain.shown(payload)) from error
-        return Task(hashlib.sha256(text.encode()).hexdigest()[:24], content)
+            raise checks.fail(NonFiniteError, "payload", "hold finite numbers", plain.shown(content)) from error
+        return hashlib.sha256(text.encode()).hexdigest()[:24]

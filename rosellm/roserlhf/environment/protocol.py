@@ -39,9 +39,11 @@ class Capabilities:
     deterministic: bool = True
     """The same task, seed and actions give the same episode."""
     snapshot: bool = False
-    """Its state can be saved and restored at any turn."""
+    """Its state can be saved and restored at any turn: it is a `SnapshotEnvironment`."""
     replayable: bool = True
     """An episode can be replayed from its actions."""
+    instant: bool = False
+    """Its plain methods return at once, whatever happens: they are called directly, without a thread that could be left behind."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,11 @@ class ToolRunner(Protocol):
 
 
 class Environment(Protocol):
-    """One episode per instance. Methods may be plain or `async`, but for `state_key`."""
+    """One episode per instance. Methods may be plain or `async`, but for `state_key`.
+
+    They are called one at a time and within time limits: an `async` one on the event loop, a plain one in a thread of the episode,
+    so that one that hangs stops nobody else; or directly, if `capabilities` promise that plain ones return at once.
+    """
 
     @property
     def tools(self) -> ToolSet:
@@ -112,4 +118,20 @@ class Environment(Protocol):
 
     def close(self) -> Awaitable[None] | None:
         """Release what the episode holds; called once, however the episode went."""
+        ...
+
+
+class SnapshotEnvironment(Environment, Protocol):
+    """An environment whose capabilities promise snapshots.
+
+    The law: whoever restores a snapshot answers the same actions with the same results, rewards and states as the instance it was
+    taken from, however that one went on.
+    """
+
+    def snapshot(self) -> bytes:
+        """Save the episode as it stands."""
+        ...
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from there."""
         ...

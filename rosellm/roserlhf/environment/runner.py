@@ -72,17 +72,18 @@ class DirectRunner:
         checks.count(retries, "retries")
         checks.count(output_limit, "output_limit", at_least=1)
         self._tools = tools.tools
-        self._allowed = list(self._tools) if allowed is None else [name for name in self._tools if name in allowed]
+        self._permitted = allowed
         self._confirm, self._timeout, self._retries = confirm, timeout, retries
         self._output_limit, self._keep = output_limit, keep
 
     async def call(self, call: ToolCall, history: Sequence[ToolResult]) -> ToolResult:
         """Execute one call; an unknown tool or a wrong argument is the policy's mistake and is answered in words."""
+        allowed = [name for name in self._tools if self._permitted is None or name in self._permitted]  # tools may come later
         known = self._tools.get(call.name)
         if known is None:
-            return unexecuted(call.call_id, "invalid", f"unknown tool; use {', '.join(self._allowed)}")
-        if call.name not in self._allowed:
-            return unexecuted(call.call_id, "refused", f"{call.name} is not allowed; use {', '.join(self._allowed)}")
+            return unexecuted(call.call_id, "invalid", f"unknown tool; use {', '.join(allowed)}")
+        if call.name not in allowed:
+            return unexecuted(call.call_id, "refused", f"{call.name} is not allowed; use {', '.join(allowed)}")
         if complaint := known.complaint(call.arguments):
             return unexecuted(call.call_id, "invalid", complaint)
         if known.irreversible and not (self._confirm is not None and self._confirm(call)):

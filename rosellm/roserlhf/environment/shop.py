@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from rosellm.roserlhf.environment.base import Script, ToolEnvironment
 from rosellm.roserlhf.environment.expressions import ExpressionError, as_text, evaluate
+from rosellm.roserlhf.environment.protocol import Capabilities
 from rosellm.roserlhf.environment.tools import tool
 from rosellm.roserlhf.environment.vocabulary import DIGIT_PAIRS
 
@@ -37,6 +38,7 @@ class Shop(ToolEnvironment):
     `cost` −1 for each tool call beyond the four that suffice. Only `correct` carries a weight.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities(instant=True, snapshot=True)
     vocabulary: ClassVar[tuple[str, ...]] = (
         "What do ",
         " and ",
@@ -55,9 +57,12 @@ class Shop(ToolEnvironment):
         wanted = [[rng.randint(1, LARGEST_QUANTITY), item] for item in items]
         return {"wanted": wanted, "prices": {item: rng.randint(1, LARGEST_PRICE) for item in items}}
 
-    def reset(self) -> None:
-        """Forget the last answer."""
-        self.answer: str | None = None
+    def save_state(self) -> Mapping[str, Any]:
+        """Nothing: a shop does not change."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take back nothing."""
 
     def prompt(self) -> str:
         """Ask for the total."""

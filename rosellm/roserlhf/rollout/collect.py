@@ -1,4 +1,4 @@
-"""Many episodes at once: `tasks × members → trajectories`, in the order asked for, whatever order they finish in."""
+"""Many episodes at once: `tasks × members → records`, in the order asked for, whatever order they finish in."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.protocol import Codec
@@ -29,7 +30,7 @@ class Planned:
 
     @property
     def trajectory_id(self) -> str:
-        """Id of the record it will leave."""
+        """Id of the record it will leave, the root of its rollout."""
         return self.key.trajectory_id(self.task)
 
 
@@ -74,10 +75,10 @@ async def collect(
         new_runner: makes what stands between the calls and the tools of one episode.
 
     Returns:
-        Trajectories in the order of `episodes`.
+        Their records in the order of `episodes`; those of one episode follow each other, its root first.
     """
 
-    async def play(episode: Planned) -> Trajectory:
+    async def play(episode: Planned) -> tuple[Trajectory, ...]:
         return await run_episode(
             new_environment(),
             codec,
@@ -91,7 +92,7 @@ async def collect(
 
     running = [asyncio.create_task(play(episode)) for episode in episodes]
     try:
-        return list(await asyncio.gather(*running))
+        return list(chain.from_iterable(await asyncio.gather(*running)))
     finally:
         for task in running:
             task.cancel()

@@ -1,105 +1,56 @@
-"""The one episode loop: `task → (ids → engine → ids → codec → action → environment → messages → codec → ids)* → Trajectory`.
+"""The one episode loop: `task → (ids → engine → ids → codec → action → environment → messages → codec → ids)* → Trajectories`.
 
 Tokens go in and come out as they are: what was sampled is appended to the context by id, observations are tokenised once, nothing
-is decoded and encoded again. Every way to end is recorded as what it is:
+is decoded and encoded again. Where the template rewrites what stands in the context already, the record hands off to a child of
+kind `rewrite` whose prompt is the new rendering. Every way to end is recorded as what it is:
 
 | end | recorded as |
 |---|---|
 | the environment finished | terminated |
 | turn budget or context window used up | truncated, with its cause; scored as it stands |
-| the prompt leaves no room for a reply | failure of the environment: nothing was sampled |
-| environment or tool raised, or answered what no record can hold | failure of the infrastructure: unscored, not wrong |
-| verifier raised, gave no number or not the needed ones | ended as it did; unscored, blame of the infrastructure |
+| the template rewrites the conversation, and another action follows | handed off, with the cause of the break; the child goes on |
+| the prompt is empty, or leaves no room for a reply | failure of the environment: nothing was sampled |
+| environment or tool raised, took too long, or answered what no record can hold | failure of the infrastructure: unscored |
+| verifier raised, took too long, gave no number or not the needed ones | ended as it did; unscored, blame of the infrastructure |
+| engine took too long | failure of the infrastructure; what was sampled of the reply is kept, as interrupted |
 | engine raised | not recorded but raised: without an engine there is no run |
 """
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import math
-import warnings
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import TypeVar
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.protocol import Codec, PrefixBreak, Spans
-from rosellm.roserlhf.engine.protocol import Chunk, Engine, Request, Sampling
-from rosellm.roserlhf.engine.streams import seed_of
+from rosellm.roserlhf.engine.protocol import Engine, Request, Sampling
 from rosellm.roserlhf.environment.protocol import Environment, StepResult, Task, ToolRunner
 from rosellm.roserlhf.environment.runner import DirectRunner
 from rosellm.roserlhf.environment.tools import ToolSet
-from rosellm.roserlhf.errors import RecordError
+from rosellm.roserlhf.environment.verifiers.rubric import Scores
+from rosellm.roserlhf.errors import RecordError, VerifierError
 from rosellm.roserlhf.record import plain
+from rosellm.roserlhf.rollout.bounded import BoundedEnvironment, OverdueError, cause_of
+from rosellm.roserlhf.rollout.key import EpisodeKey
+from rosellm.roserlhf.rollout.limits import Limits
+from rosellm.roserlhf.rollout.reply import sample
+from rosellm.roserlhf.rollout.rewrite import rewritten_prompt
 from rosellm.roserlhf.trajectory import (
     Blame,
+    CopySpan,
     Message,
+    ParentLink,
     ParsedAction,
     ParseFailure,
     PolicyAction,
     SamplingParameters,
-    StopReason,
     TokenSpan,
     Trajectory,
     TransitionRecord,
-    VersionSpan,
     naming_trajectory,
 )
 
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True, kw_only=True)
-class EpisodeKey:
-    """Who an episode is; every random draw in it is keyed by this and the turn, so it can be made again alone."""
-
-    run: str
-    """Name of the run."""
-    seed: int
-    """Seed of the run."""
-    purpose: str
-    """`train`, `evaluate-greedy`, …: streams of different purposes never meet."""
-    step: int
-    """Training step that asks for it."""
-    member: int
-    """Index among the episodes of the same task in this step."""
-
-    def trajectory_id(self, task: Task) -> str:
-        """Readable and unique within the run."""
-        return f"{self.run}/{self.purpose}/{self.step}/{task.task_id}/{self.member}"
-
-    def stream(self, task: Task, turn: int) -> tuple[int | str, ...]:
-        """Key of the random stream of one turn."""
-        return (self.seed, self.purpose, self.step, task.task_id, self.member, turn)
-
-    def environment_seed(self, task: Task) -> int:
-        """Seed of the environment's own chance in this episode, 63 bits."""
-        return seed_of((self.seed, self.purpose, self.step, task.task_id, self.member, "environment")) >> 65
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What an episode may spend, and how it samples.
-
-    Raises:
-        RangeError: a budget below 1, or a temperature below 0.
-    """
-
-    max_turns: int
-    """Actions of one episode."""
-    max_turn_tokens: int
-    """Sampled tokens of one action, the end marker included."""
-    context_window: int
-    """Tokens of prompt, actions and observations together."""
-    temperature: float
-    """Of sampling; 0 is greedy."""
-
-    def __post_init__(self) -> None:
-        for name in ("max_turns", "max_turn_tokens", "context_window"):
-            checks.number_in(getattr(self, name), name, 1, math.inf)
-        checks.number_in(self.temperature, "temperature", 0, math.inf, open_high=True)
+__all__ = ["EpisodeKey", "Facts", "Limits", "run_episode"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +76,8 @@ async def run_episode(
     limits: Limits,
     facts: Facts,
     new_runner: Callable[[ToolSet], ToolRunner] = DirectRunner,
-) -> Trajectory:
-    """Play one episode and return its record; exceptions of the environment are recorded in it, not raised.
+) -> tuple[Trajectory, ...]:
+    """Play one episode and return its records; exceptions of the environment are recorded in them, not raised.
 
     Args:
         environment: a fresh instance; it is closed in the end, whatever happens.
@@ -138,92 +89,98 @@ async def run_episode(
         facts: further fields of the record.
         new_runner: makes what stands between calls and tools, once for the episode.
 
+    Returns:
+        The root and, for every place where the template rewrote the conversation, the record that went on: one rollout.
+
     Raises:
         RecordError: the engine gave no token, no log-probability for one, or no reason to stop; or whatever the engine raises.
     """
+    bounded = BoundedEnvironment(environment, limits)
     try:
-        return await _Episode(environment, codec, engine, task, key, limits, facts).play(new_runner)
+        return await _Episode(environment, bounded, codec, engine, task, key, limits, facts).play(new_runner)
     finally:
-        await _close(environment)
+        await bounded.close()
 
 
 _NOTHING: Spans = (TokenSpan((), "tool"),)
 """An observation that was recorded and is empty."""
 
 
-async def _maybe(value: _T | Awaitable[_T]) -> _T:
-    return await value if inspect.isawaitable(value) else value
+@dataclass(frozen=True)
+class _Following:
+    """What the next action would see, as far as it does not stand in the context already."""
 
-
-async def _close(environment: Environment) -> None:
-    try:
-        await _maybe(environment.close())
-    except Exception as error:  # noqa: BLE001 - what the episode recorded stands; this is only worth a word
-        warnings.warn(f"{type(environment).__name__}: {_cause('close', error)}", RuntimeWarning, stacklevel=2)
-
-
-def _cause(method: str, error: Exception) -> str:
-    """Name an exception in one line."""
-    return " ".join(f"{method} raised {type(error).__name__}: {error}".split())[:200].removesuffix(":")
-
-
-def _state_hash(environment: Environment) -> str | None:
-    key = environment.state_key()
-    return None if key is None else hashlib.blake2b(repr(key).encode("utf-8", "backslashreplace"), digest_size=12).hexdigest()
+    spans: Spans
+    """What follows the reply; all of the conversation, if the template rewrote it."""
+    length: int
+    """Tokens that the context would have."""
+    rewritten: str | None = None
+    """Why the conversation was rewritten; None if it was not."""
 
 
 @dataclass
 class _Episode:
     environment: Environment
+    bounded: BoundedEnvironment
     codec: Codec
     engine: Engine
     task: Task
     key: EpisodeKey
     limits: Limits
     facts: Facts
+    records: list[Trajectory] = field(default_factory=list)
+    """The root, and what it handed off to; the last one is being written."""
     messages: list[Message] = field(default_factory=list)
     """The conversation so far, as messages."""
     context: list[int] = field(default_factory=list)
-    """Prompt, actions and observations so far, exactly as the engine sees them."""
+    """The last record's row so far (prompt, actions, observations), exactly as the engine sees it."""
 
-    async def play(self, new_runner: Callable[[ToolSet], ToolRunner]) -> Trajectory:
-        record = await self._start()
-        if record.sealed:
-            return record
+    async def play(self, new_runner: Callable[[ToolSet], ToolRunner]) -> tuple[Trajectory, ...]:
+        await self._start()
+        if self.record.sealed:
+            return tuple(self.records)
         runner = new_runner(self.environment.tools)
         for turn in range(self.limits.max_turns):
-            with naming_trajectory(record.trajectory_id):
-                action, parsed = await self._act(turn, record.trajectory_id)
-            await self._answer(record, action, parsed, runner)
-            if record.is_finished or record.sealed:
+            await self._turn(turn, runner)
+            if self.record.sealed or self.record.is_finished:
                 break
-        return record
+        return tuple(self.records)
 
-    async def _start(self) -> Trajectory:
+    @property
+    def record(self) -> Trajectory:
+        return self.records[-1]
+
+    async def _start(self) -> None:
+        prompt: Spans = ()
+        state: str | None = None
         try:
-            observation = await _maybe(self.environment.start(self.task, self.key.environment_seed(self.task)))
+            observation = await self.bounded.start(self.task, self.key.environment_seed(self.task))
             self.codec = self.codec.for_tools(self.environment.tools.schemas())
-            prompt = self.codec.render(observation.messages)
+            rendered = self.codec.render(observation.messages)
             self.messages.extend(observation.messages)
-            state = _state_hash(self.environment)
+            state = await self.bounded.state_hash()
+            prompt = rendered
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this episode's failure
-            record = self._record((), None)
-            record.fail("infrastructure", _cause("start", error))
-            return record
-        record = self._record(prompt, state)
+            self._begin(prompt, None)
+            self.record.fail("infrastructure", cause_of("start", error))
+            return
+        self._begin(prompt, state)
         self._extend(prompt)
-        if len(self.context) >= self.limits.context_window:
-            record.fail("environment", "the prompt fills the context window")
-        return record
+        if not self.context:
+            self.record.fail("environment", "the prompt is empty")
+        elif len(self.context) >= self.limits.context_window:
+            self.record.fail("environment", "the prompt fills the context window")
 
-    def _record(self, prompt: Spans, state_hash: str | None) -> Trajectory:
-        return Trajectory(
-            self.key.trajectory_id(self.task),
+    def _begin(self, prompt: Sequence[TokenSpan | CopySpan], state_hash: str | None, *, parent: ParentLink | None = None) -> None:
+        name = self.key.trajectory_id(self.task)
+        record = Trajectory(
+            name if parent is None else f"{name}/rewrite-{parent.turn}",
             self.task.task_id,
             self.facts.environment_version,
             self.codec.tokenizer_hash,
-            group_id=self.facts.group_id,
+            group_id=self.facts.group_id if parent is None else None,
             prompt=prompt,
+            parent=parent,
             run_id=self.key.run,
             step=self.key.step,
             member=self.key.member,
@@ -232,60 +189,85 @@ class _Episode:
             hashes=self.facts.hashes,
             trainable=self.facts.trainable,
         )
+        self.records.append(record)
 
     def _extend(self, spans: Spans) -> None:
         self.context.extend(i for span in spans for i in span.token_ids)
 
-    async def _act(self, turn: int, session: str) -> tuple[PolicyAction, ParsedAction | ParseFailure]:
+    async def _turn(self, turn: int, runner: ToolRunner) -> None:
+        with naming_trajectory(self.record.trajectory_id):
+            action, parsed = await self._act(turn)
+        if action is not None and action.stop_reason != "interrupted":
+            await self._answer(action, parsed, runner)
+            return
+        if action is not None:
+            self.record.append(action)
+        self.record.fail("infrastructure", str(OverdueError("reply of the engine", self.limits.reply_timeout)))
+
+    async def _act(self, turn: int) -> tuple[PolicyAction | None, ParsedAction | ParseFailure]:
         stream = self.key.stream(self.task, turn)
-        room = min(self.limits.max_turn_tokens, self.limits.context_window - len(self.context))
-        sampling = Sampling(self.limits.temperature, room, self.codec.stop_ids)
-        chunks = [chunk async for chunk in self.engine.generate(Request(tuple(self.context), sampling, stream, session))]
-        token_ids = tuple(i for chunk in chunks for i in chunk.token_ids)
+        limits = self.limits
+        room = min(limits.max_turn_tokens, limits.context_window - len(self.context))
+        sampling = Sampling(limits.temperature, room, self.codec.stop_ids, limits.top_p, limits.top_k)
+        request = Request(tuple(self.context), sampling, stream, self.record.trajectory_id)
+        reply = await sample(self.engine, request, seconds=limits.reply_timeout)
+        token_ids = reply.token_ids
         parsed = self.codec.parse(token_ids)
-        spans = _version_spans(chunks)
+        if reply.late and not token_ids:
+            return None, parsed
+        spans = reply.version_spans()
         action = PolicyAction(
             turn,
             token_ids,
-            [logprob for chunk in chunks for logprob in chunk.logprobs],
+            reply.logprobs,
             spans[0].version,
             self.codec.text(token_ids),
             parsed,
             version_spans=spans,
-            sampling=SamplingParameters(self.limits.temperature, max_tokens=room, seed_key=stream),
-            stop_reason=_stop_reason(chunks),
+            sampling=SamplingParameters(limits.temperature, limits.top_p, limits.top_k, max_tokens=room, seed_key=stream),
+            kept_support=reply.supports,
+            stop_reason=reply.stop_reason(),
         )
         self.context.extend(token_ids)
         self.messages.append(Message("assistant", self.codec.reply_text(token_ids)))
         return action, parsed
 
-    async def _answer(
-        self, record: Trajectory, action: PolicyAction, parsed: ParsedAction | ParseFailure, runner: ToolRunner
-    ) -> None:
+    async def _answer(self, action: PolicyAction, parsed: ParsedAction | ParseFailure, runner: ToolRunner) -> None:
         """Let the environment answer, and append the turn."""
+        record, prompt = self.record, tuple[TokenSpan | CopySpan, ...]()
         try:
-            result = await _maybe(self.environment.step(parsed, runner))
-            spans = () if result.terminated else self._follow(result.observation.messages)
-            self._extend(spans)
-            record.append(action, await self._transition(action.turn, result, spans))
+            result = await self.bounded.step(parsed, runner)
+            following = self._following(result)
+            transition = await self._transition(action.turn, result, following)
+            if transition.handed_off:
+                prompt = rewritten_prompt(record.trajectory_id, self.context, following.spans)
+            record.append(action, transition)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this episode's failure
-            cause = _cause("step", error)
+            cause = cause_of("step", error)
             broken = TransitionRecord(action.turn, None, observation=_NOTHING, cause=cause, blame="infrastructure")
             record.append(action, broken)
             record.fail("infrastructure", cause)
+            return
+        if transition.handed_off:
+            self.context.clear()
+            self._begin(prompt, transition.state_hash, parent=ParentLink(record.trajectory_id, action.turn + 1, "rewrite"))
+        self._extend(following.spans)
 
-    def _follow(self, messages: Sequence[Message]) -> Spans:
-        found = self.codec.extend(self.context, self.messages, messages)
-        if isinstance(found, PrefixBreak):
-            raise checks.fail(RecordError, "template", "extend the conversation", f"{found.cause} at position {found.position}")
-        self.messages.extend(messages)
-        return found
+    def _following(self, result: StepResult) -> _Following:
+        if result.terminated:
+            return _Following((), len(self.context))
+        found = self.codec.extend(self.context, self.messages, result.observation.messages)
+        self.messages.extend(result.observation.messages)
+        spans, before = (found.spans, 0) if isinstance(found, PrefixBreak) else (found, len(self.context))
+        cause = found.cause if isinstance(found, PrefixBreak) else None
+        return _Following(spans, before + sum(len(span.token_ids) for span in spans), cause)
 
-    async def _transition(self, turn: int, result: StepResult, spans: Spans) -> TransitionRecord:
-        exhausted = None if result.terminated else self._exhausted(turn)
+    async def _transition(self, turn: int, result: StepResult, following: _Following) -> TransitionRecord:
+        exhausted = None if result.terminated else self._exhausted(turn, following.length)
         truncated = result.truncated or exhausted is not None
-        rewards: dict[str, float | None] = dict(result.rewards)
-        cause, blame = result.cause or exhausted, None
+        handed_off = following.rewritten is not None and not truncated
+        rewards = {name: self._reward(value, f"reward_components[{name!r}]") for name, value in result.rewards.items()}
+        cause, blame = following.rewritten if handed_off else result.cause or exhausted, None
         if result.terminated or truncated:
             failure, blame = await self._score(rewards)
             cause = failure or cause
@@ -295,9 +277,11 @@ class _Episode:
             rewards,
             terminated=result.terminated,
             truncated=truncated,
-            state_hash=_state_hash(self.environment),
+            handed_off=handed_off,
+            state_hash=await self.bounded.state_hash(),
             results=result.results,
-            observation=spans,
+            # a rewritten conversation is no continuation of this record's row
+            observation=following.spans if following.rewritten is None else () if handed_off else _NOTHING,
             cause=cause,
             blame=blame,
         )
@@ -305,39 +289,27 @@ class _Episode:
     async def _score(self, rewards: dict[str, float | None]) -> tuple[str | None, Blame | None]:
         """Add the verifier's components; if it fails, those that training needs are unscored, and it is said why."""
         try:
-            scored = await _maybe(self.environment.score())
-            rewards.update({name: plain.reward(value, name) for name, value in scored.items()})
+            scored = await self.bounded.score()
+            rewards.update({name: self._reward(value, name) for name, value in scored.items()})
             if missing := [name for name in self.facts.reward_names if name not in rewards]:
                 raise checks.fail(RecordError, "score", f"name {', '.join(missing)}", f"{', '.join(rewards) or 'nothing'}")
+            if isinstance(scored, Scores) and scored.causes and None in map(rewards.get, self.facts.reward_names):
+                return cause_of("score", VerifierError("; ".join(scored.causes.values()))), "infrastructure"
         except Exception as error:  # noqa: BLE001 - a verifier that fails says nothing about the answer
             rewards.update(dict.fromkeys(self.facts.reward_names))
-            return _cause("score", error), "infrastructure"
+            return cause_of("score", error), "infrastructure"
         return None, None
 
-    def _exhausted(self, turn: int) -> str | None:
-        if len(self.context) >= self.limits.context_window:
+    def _reward(self, value: object, name: str) -> float | None:
+        """Refuse what is no reward, and what is too large to be one."""
+        reward, most = plain.reward(value, name), self.limits.max_reward
+        if reward is not None and abs(reward) > most:
+            raise checks.fail(
+                RecordError, name, f"lie within ±{most:g}", plain.shown(value), fix="a larger one needs collect.max_reward"
+            )
+        return reward
+
+    def _exhausted(self, turn: int, length: int) -> str | None:
+        if length >= self.limits.context_window:
             return "context window used up"
         return "turn budget used up" if turn + 1 == self.limits.max_turns else None
-
-
-def _version_spans(chunks: Sequence[Chunk]) -> list[VersionSpan]:
-    """Tile the sampled ids by version; neighbouring chunks of one version are one span."""
-    spans: list[VersionSpan] = []
-    start = 0
-    for version, run in groupby((chunk for chunk in chunks if chunk.token_ids), key=lambda chunk: chunk.version):
-        end = start + sum(len(chunk.token_ids) for chunk in run)
-        spans.append(VersionSpan(start, end, version))
-        start = end
-    if not spans:
-        raise checks.fail(RecordError, "an engine", "sample at least one token", "none")
-    return spans
-
-
-def _stop_reason(chunks: Sequence[Chunk]) -> StopReason:
-    """Read why the generation ended off its last chunk."""
-    match chunks[-1].stop_reason:
-        case "stop":
-            return "stop"
-        case "length":
-            return "length"
-    raise checks.fail(RecordError, "stop_reason", "be 'stop' or 'length' in an engine's last chunk", repr(chunks[-1].stop_reason))

@@ -9,17 +9,18 @@ from typing import Any
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.batching.credit import group_signal, total_reward
+from rosellm.roserlhf.batching.rollout import rollouts_of
 from rosellm.roserlhf.config import build, load_toml
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.errors import CheckpointError, DtypeError, RunFolderError
-from rosellm.roserlhf.models.causal import load_weights
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.folder import CHECKPOINTS, RUN
+from rosellm.roserlhf.trainer.model import new_engine, restored_model
 from rosellm.roserlhf.trainer.success import succeeded, success_row
-from rosellm.roserlhf.trainer.threads import LoopThread, single_threaded, worker_count
+from rosellm.roserlhf.trainer.threads import LoopThread, single_threaded
 from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import Trajectory
 
@@ -122,16 +123,16 @@ def find_checkpoint(folder: Path) -> tuple[Path, Checkpoint, list[str]]:
 
 
 async def _measure(world: World, checkpoint: Checkpoint, count: int, samples: int, temperature: float, seed: int) -> dict[str, Any]:
-    model = world.new_model()
-    load_weights(model, checkpoint.model)
+    model = restored_model(world.config, checkpoint, world.config.device)
     held_out = world.held_out(count)
-    engine = LocalEngine(model, version=f"v{checkpoint.step}", threads=worker_count(model.device))
+    engine = new_engine(world.config, model, f"v{checkpoint.step}")
     try:
         greedy, sampled = await _play(world, engine, held_out, checkpoint.step, samples, temperature, seed)
     finally:
         engine.close()
-    rewards = [total_reward(t, world.environment.reward_weights) for t in sampled]
-    signal = group_signal(sampled, rewards, [succeeded(t, world.environment.success_component) for t in sampled])
+    rollouts = rollouts_of(sampled)
+    rewards = [total_reward(rollout, world.environment.reward_weights) for rollout in rollouts]
+    signal = group_signal(rollouts, rewards, [succeeded(rollout, world.environment.success_component) for rollout in rollouts])
     return {
         "step": checkpoint.step,
         "tasks": len(held_out),
@@ -160,10 +161,10 @@ async def _play(
 
 def _pass_table(world: World, sampled: Sequence[Trajectory], samples: int) -> dict[int, dict[str, float]]:
     by_task: dict[str, list[bool]] = {}
-    for trajectory in sampled:
-        done = succeeded(trajectory, world.environment.success_component)
+    for rollout in rollouts_of(sampled):
+        done = succeeded(rollout, world.environment.success_component)
         if done is not None:
-            by_task.setdefault(trajectory.task_id, []).append(done)
+            by_task.setdefault(rollout.task_id, []).append(done)
     whole = [outcomes for outcomes in by_task.values() if len(outcomes) == samples]
     table = {}
     for k in (2**i for i in range(samples.bit_length())):

@@ -19,6 +19,7 @@ from rosellm.roserlhf.learner.step import Stepper
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint, load_optimizer
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.recipe import Recipe
+from rosellm.roserlhf.trainer.rollouts import whole_rollouts
 from rosellm.roserlhf.trainer.threads import worker_count
 from rosellm.roserlhf.trajectory import Trajectory
 
@@ -52,20 +53,21 @@ def training_stepper(config: TrainConfig, model: nn.Module, checkpoint: Checkpoi
 
 
 def credited(
-    recipe: Recipe, trajectories: Sequence[Trajectory], reward_weights: Mapping[str, float]
+    recipe: Recipe, records: Sequence[Trajectory], reward_weights: Mapping[str, float]
 ) -> tuple[list[float | None], list[Row]]:
-    """Weigh the rewards of one step's episodes and give each its row with its advantages or its exclusion.
+    """Weigh the rewards of one step's episodes and give each record its row with its advantages or its exclusion.
 
     Args:
-        trajectories: all episodes of the step.
+        records: of all episodes of the step, those of one episode in order, its root first.
         reward_weights: by component.
 
     Returns:
-        Rewards and rows, in the order of `trajectories`.
+        One reward for each episode, and one row for each record, episode by episode in the order of their roots.
     """
-    rewards = [total_reward(trajectory, reward_weights) for trajectory in trajectories]
+    rollouts = whole_rollouts(records)
+    rewards = [total_reward(rollout, reward_weights) for rollout in rollouts]
     drop = recipe.config.drop_uniform_groups
-    return rewards, group_rows(trajectories, rewards, recipe.credit, drop_uniform=drop, weights=reward_weights)
+    return rewards, group_rows(rollouts, rewards, recipe.credit, drop_uniform=drop, weights=reward_weights)
 
 
 def learn(recipe: Recipe, stepper: Stepper[Batch], rows: Sequence[Row], step: int) -> tuple[list[Row], UpdateReport]:

@@ -12,7 +12,8 @@ from rosellm.roserlhf.trainer.versions import versions
 
 
 def summarize(session: Session) -> dict[str, Any]:
-    """Collect success before and after, seconds by stage, peak memory, and where the sampled tokens went.
+    """Collect success before and after, seconds by stage, peak memory, where the sampled tokens went, and, for the
+    training steps, why episodes failed and prompts were rewritten.
 
     Success is None where not one episode could be scored.
     """
@@ -24,11 +25,13 @@ def summarize(session: Session) -> dict[str, Any]:
         return {"sampled": sampled["success"], "greedy": greedy["success"], "n": sampled["n"]}
 
     tokens: Counter[str] = Counter()
-    excluded: Counter[str] = Counter()
+    excluded, failures, rewrites = Counter[str](), Counter[str](), Counter[str]()
     for metrics in session.log.metrics("train"):
         counted = metrics.values["tokens"]
         tokens.update(sampled=counted["sampled"], trained=counted["trained"])
         excluded.update(counted["excluded"])
+        failures.update(metrics.values.get("failures", {}))
+        rewrites.update(metrics.values.get("rewrites", {}))
     return {
         "seed": config.seed,
         "recipe": config.recipe,
@@ -40,6 +43,8 @@ def summarize(session: Session) -> dict[str, Any]:
         "seconds": session.seconds_so_far(),
         "peak_rss_bytes": _peak_rss_bytes(),
         "tokens": {"sampled": tokens["sampled"], "trained": tokens["trained"], "excluded": dict(excluded)},
+        "failures": dict(failures),
+        "rewrites": dict(rewrites),
         "versions": versions(),
     }
 

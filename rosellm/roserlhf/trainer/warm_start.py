@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.batching.rows import Row, row_of
+from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.batching.tensors import Batch
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.errors import GroupError, NonFiniteError
@@ -22,8 +22,9 @@ from rosellm.roserlhf.rollout.collect import Planned
 from rosellm.roserlhf.rollout.episode import run_episode
 from rosellm.roserlhf.rollout.script import ScriptedEngine
 from rosellm.roserlhf.trainer.progress import Progress
+from rosellm.roserlhf.trainer.rollouts import whole_rollouts
 from rosellm.roserlhf.trainer.session import Session
-from rosellm.roserlhf.trainer.success import common_cause, success_row
+from rosellm.roserlhf.trainer.success import common_cause, failures_of, success_row
 from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import Trajectory
 
@@ -31,8 +32,8 @@ RISE = 20
 """Cloning steps over which the learning rate rises to its configured value."""
 
 
-async def demonstrate(world: World, episode: Planned, *, fault_rate: float) -> Trajectory:
-    """Play one scripted episode through the episode loop; its record has certainty for log-probabilities and is not trainable."""
+async def demonstrate(world: World, episode: Planned, *, fault_rate: float) -> tuple[Trajectory, ...]:
+    """Play one scripted episode through the episode loop; its records have certain log-probabilities and are not trainable."""
     rng = random.Random(f"{world.config.seed}/demonstration/{episode.key.member}/{episode.task.task_id}")
     instance: ToolEnvironment = world.environment()
     script = instance.demonstrate(rng, faulty=rng.random() < fault_rate)
@@ -46,7 +47,8 @@ async def demonstrations(world: World) -> list[Trajectory]:
     options = world.config.warm_start
     chosen = list(islice(world.tasks("train", "demonstration"), options.demonstrations))
     planned = world.plan(chosen, purpose="demonstration", step=0)
-    return [await demonstrate(world, episode, fault_rate=options.fault_rate) for episode in planned]
+    played = [await demonstrate(world, episode, fault_rate=options.fault_rate) for episode in planned]
+    return [record for records in played for record in records]
 
 
 def warm_start(
@@ -77,9 +79,10 @@ def warm_start(
         with session.log.transaction():
             for episode in episodes:
                 session.log.append_trajectory(episode, step=0, phase="demonstration")
-    rows = [row for row in map(row_of, episodes) if row.trained]
+    rollouts = whole_rollouts(episodes)
+    rows = [row for rollout in rollouts for row in rollout.rows() if row.trained]
     if not rows:
-        got = f"none of {len(episodes)}, most often: {common_cause(episodes)}"
+        got = f"none of {len(rollouts)}, most often: {common_cause(failures_of(rollouts))}"
         raise checks.fail(GroupError, "demonstrations", "hold one that could be played", got)
     checked = {m.values["step"] for m in session.log.metrics("warm_start")}
     check_tasks = list(islice(world.tasks("train", "warm-start-check"), options.check_tasks))
