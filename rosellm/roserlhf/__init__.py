@@ -190,6 +190,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "ShapeError",
         "StoreError",
         "TeacherError",
+        "VerifierError",
         "ToolError",
     ),
     "environment.base": ("ToolEnvironment",),

@@ -27,7 +27,8 @@ from rosellm.roserlhf.engine.protocol import Engine, Request, Sampling
 from rosellm.roserlhf.environment.protocol import Environment, StepResult, Task, ToolRunner
 from rosellm.roserlhf.environment.runner import DirectRunner
 from rosellm.roserlhf.environment.tools import ToolSet
-from rosellm.roserlhf.errors import RecordError
+from rosellm.roserlhf.environment.verifiers.rubric import Scores
+from rosellm.roserlhf.errors import RecordError, VerifierError
 from rosellm.roserlhf.record import plain
 from rosellm.roserlhf.rollout.bounded import BoundedEnvironment, OverdueError, cause_of
 from rosellm.roserlhf.rollout.key import EpisodeKey
@@ -292,6 +293,8 @@ class _Episode:
             rewards.update({name: self._reward(value, name) for name, value in scored.items()})
             if missing := [name for name in self.facts.reward_names if name not in rewards]:
                 raise checks.fail(RecordError, "score", f"name {', '.join(missing)}", f"{', '.join(rewards) or 'nothing'}")
+            if isinstance(scored, Scores) and scored.causes and None in map(rewards.get, self.facts.reward_names):
+                return cause_of("score", VerifierError("; ".join(scored.causes.values()))), "infrastructure"
         except Exception as error:  # noqa: BLE001 - a verifier that fails says nothing about the answer
             rewards.update(dict.fromkeys(self.facts.reward_names))
             return cause_of("score", error), "infrastructure"
