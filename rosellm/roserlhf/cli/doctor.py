@@ -1,4 +1,4 @@
-"""`roserlhf doctor`: a run folder, a model, an environment or a batch -> checks, each with its evidence, likely cause and fix."""
+"""`roserlhf doctor`: a run folder, a model, an environment, a tokenizer, a batch -> checks: evidence, likely cause and fix."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ USAGE = """\
 usage: roserlhf doctor RUN [--repair] [--json FILE]
        roserlhf doctor --model M [--env E] [--json FILE]
        roserlhf doctor --env E [--seconds S] [--json FILE]
+       roserlhf doctor --tokenizer X [--json FILE]
        roserlhf doctor --batch FILE [--json FILE] [--html FILE]
 
 RUN      is the run folder to be trusted: hashes, laws, counts, ledger, checkpoints?
 --model  find a fault in training by nine steps, each resting on those before
 --env    play right, empty, random and hostile answers: nothing may execute,
          hang, raise or be paid but the right one
+--tokenizer  find what a tokenizer and its chat template do to episodes
 --batch  find what is wrong with the tensors of one training step
 
 Exit code 0 when nothing failed, 1 when a check failed, 2 when the call was
@@ -38,6 +40,7 @@ FLAGS = {
     "model": Flag("a run folder, one of its checkpoints/<step>, or a folder with config.json, safetensors and tokenizer", "M"),
     "env": Flag("environment to examine, a name or module:Class; with --model the one to play, by default the run's", "E"),
     "seconds": Flag("time limit of one episode of an environment [20]", "S"),
+    "tokenizer": Flag("a folder, package:NAME or a Hugging Face id in the local cache: what its chat template does", "X"),
     "batch": Flag("tensors named as the arguments of check_batch: .parquet, .npz or .safetensors", "FILE"),
     "repair": Flag("first copy every intact row of a damaged event log into a new one, and list what is lost"),
     "json": Flag("write what was found there, too", "FILE"),
@@ -50,9 +53,9 @@ _BELONGS = {"env": ("--model", "--env"), "seconds": ("--env",), "html": ("--batc
 def run(argv: Sequence[str]) -> int:
     """Examine what the command line names; return the exit code."""
     if not argv:
-        raise ConfigError("doctor must be given one of RUN, --model, --env and --batch, got none")
+        raise ConfigError("doctor must be given one of RUN, --model, --env, --tokenizer and --batch, got none")
     given = {word.partition("=")[0] for word in argv}
-    verb = next((name for name in ("--model", "--batch") if name in given), "RUN")
+    verb = next((name for name in ("--model", "--tokenizer", "--batch") if name in given), "RUN")
     if verb == "RUN" and "--env" in given and not _operands(argv):
         verb = "--env"
     parsed = parse(argv, Config, flags=FLAGS, operands=("RUN",) if verb == "RUN" else ())
@@ -65,6 +68,8 @@ def run(argv: Sequence[str]) -> int:
         return _batch(screen, Path(parsed.flags["batch"]), parsed.flags)
     if verb == "--model":
         outcomes = _model(screen, Path(parsed.flags["model"]), parsed.flags.get("env"))
+    elif verb == "--tokenizer":
+        outcomes = _tokenizer(screen, parsed.flags["tokenizer"])
     elif verb == "--env":
         outcomes = _environment(screen, parsed.flags)
     else:
@@ -83,8 +88,8 @@ def _operands(argv: Sequence[str]) -> list[str]:
 
 
 def _require_fitting(flags: Mapping[str, str], verb: str) -> None:
-    if "model" in flags and "batch" in flags:
-        raise ConfigError("doctor must be given one of RUN, --model, --env and --batch, got --model and --batch")
+    if len(verbs := [f"--{name}" for name in ("model", "tokenizer", "batch") if name in flags]) > 1:
+        raise ConfigError(f"doctor must be given one of RUN, --model, --env, --tokenizer and --batch, got {' and '.join(verbs)}")
     for name, owners in _BELONGS.items():
         if name in flags and verb not in owners:
             raise ConfigError(f"--{name} must come with {owners[0]}, got {verb}")
@@ -100,6 +105,17 @@ def _write(path: str | None, text: str) -> None:
 
 def _say(screen: Console, text: str) -> None:
     screen.print(safe(text), soft_wrap=True)
+
+
+def _tokenizer(screen: Console, source: str) -> list[Outcome]:
+    """Examine a tokenizer and its chat template."""
+    with screen.status("loading") as line:
+        from rosellm.roserlhf.cli.doctor_tokenizer import examine_tokenizer
+
+        outcomes = examine_tokenizer(source, lambda what: line.update(safe(what)))
+    for outcome in outcomes:
+        show_outcome(screen, outcome)
+    return outcomes
 
 
 def _model(screen: Console, folder: Path, environment: str | None) -> list[Outcome]:

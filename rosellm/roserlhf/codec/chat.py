@@ -32,7 +32,7 @@ from rosellm.roserlhf.codec.markup import Markup, Standing
 from rosellm.roserlhf.codec.probes import FOLLOW_UPS
 from rosellm.roserlhf.codec.properties import TemplateProperties, properties_of
 from rosellm.roserlhf.codec.protocol import PrefixBreak, Spans
-from rosellm.roserlhf.codec.template import QUESTION, REPLY, Render, Template
+from rosellm.roserlhf.codec.template import QUESTION, REASONING_END, REPLY, Render, Template
 from rosellm.roserlhf.errors import RecordError, TemplateError
 from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure
 
@@ -143,11 +143,18 @@ class ChatCodec:
         return self._parsed(tuple(token_ids)) if len(token_ids) <= _REMEMBERED else self._parse(token_ids)
 
     def reply(self, text: str) -> tuple[int, ...]:
-        """Encode a scripted reply, its stop token included; `name(argument, …)` of a known tool is written in its format."""
-        if self.calls.name != _SCRIPTED.name:
-            match _SCRIPTED.parse(text, self._schemas):
-                case ParsedAction(calls=(call,)) if call.name in self._schemas:
-                    text = self.calls.write((call,), self._schemas)
+        """Encode a scripted reply, its stop token included: as the template would write it, so that it stands.
+
+        `name(argument, …)` of a known tool is written in the codec's call format. Where a template wants thoughts before an answer,
+        empty ones are put there.
+        """
+        match _SCRIPTED.parse(text, self._schemas):
+            case ParsedAction(calls=(call,)) if call.name in self._schemas and self.calls.name != _SCRIPTED.name:
+                around = self.properties.calls.around if self.calls.name == self.properties.calls.format else None
+                before, after = around or (self.properties.lead, "")
+                text = f"{before}{self.calls.write((call,), self._schemas)}{after}"
+            case _ if REASONING_END not in text:
+                text = self.properties.lead + text
         return (*self._tokenizer.encode(self._whole.reply(text))[0], self.stop_ids[0])
 
     def reply_text(self, token_ids: Sequence[int]) -> str:

@@ -22,6 +22,7 @@ from transformers import PreTrainedTokenizerFast
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.chat import ChatCodec
 from rosellm.roserlhf.codec.chat import Tokenizer as ChatTokenizer
+from rosellm.roserlhf.codec.description import TokenizerFacts
 from rosellm.roserlhf.codec.encoder import encoder
 from rosellm.roserlhf.codec.markers import MarkerCodec
 from rosellm.roserlhf.codec.markup import Markup
@@ -151,6 +152,22 @@ def chat_tokenizer(tokenizer: PreTrainedTokenizerFast) -> ChatTokenizer:
         control_ids=control_ids,
         eos_id=tokenizer.eos_token_id,
         identity=tokenizer_hash(tokenizer),
+    )
+
+
+def tokenizer_facts(tokenizer: PreTrainedTokenizerFast, *, logits: int | None = None) -> TokenizerFacts:
+    """Read off a tokenizer what `described` wants to know; `logits`: of its model, if known."""
+
+    def token(value: object) -> str | None:
+        return None if value is None else str(value)
+
+    return TokenizerFacts(
+        size=len(tokenizer),
+        eos=token(tokenizer.eos_token),
+        bos=token(tokenizer.bos_token),
+        pad=token(tokenizer.pad_token),
+        logits=logits,
+        clock="strftime_now" in str(tokenizer.chat_template),
     )
 
 
