@@ -25,7 +25,7 @@ PLAYING = (checks.EMPTY, checks.RANDOM, checks.REPLIES, checks.ARGUMENTS)
 
 
 def examined(name: str, *, seconds: float = 60.0, without: Collection[str] = ()) -> dict[str, Outcome]:
-    path = name if name == "shop" else f"{OWN}:{name}"
+    path = name if ":" in name else f"{OWN}:{name}"
     stages = [stage for stage in CHECKS if stage.name not in without]
     with Subject(path, seconds) as subject:
         subject.describe()
@@ -47,8 +47,9 @@ def test_a_sound_environment_passes_every_check() -> None:
     assert outcomes[checks.SNAPSHOT].evidence == "12 episodes went on in another instance as in their own"  # 4 tasks, 3 turns each
 
 
-def test_the_shop_passes() -> None:
-    assert bad(examined("shop")) == {}
+def test_the_shop_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--env", "shop"]) == 0
+    assert capsys.readouterr().out.endswith("\n13 passed\n")
 
 
 FAULTS: dict[str, dict[str, tuple[str, str]]] = {
@@ -106,6 +107,15 @@ def test_what_could_not_be_checked_is_said() -> None:
     assert examined("Honest", without=PLAYING)[checks.REPLAY].verdict == "info"
 
 
+def test_what_importing_does_is_told_apart_from_what_episodes_do() -> None:
+    outcomes = examined("doctored_import:Importing", without=PLAYING)
+    assert (outcomes[checks.RNG].verdict, outcomes[checks.RNG].evidence) == (
+        "warning",
+        "importing it changed the global state of random; no episode did",
+    )
+    assert outcomes[checks.OUTPUT].evidence == "importing it printed 'hello\\n' (2 times in all)"  # once in each process
+
+
 def test_all_that_was_asked_for_is_played(tmp_path: Path) -> None:
     texts = {answer.text for answer in hostile_answers(str(tmp_path / "canary"))}
     assert {"9**9**9**9", "\x00", "nan", "inf", "None", '{"correct": 1}', "\ud800", "9" * 20_000} <= texts
@@ -136,7 +146,6 @@ def test_the_command_prints_verdicts_and_writes_json(tmp_path: Path, capsys: pyt
     assert "12 passed, 1 failed" in printed
     outcomes: list[dict[str, Any]] = json.loads(found.read_text())["outcomes"]
     assert [outcome["name"] for outcome in outcomes] == [stage.name for stage in CHECKS]
-    assert main(["doctor", "--env", f"{OWN}:Sum"]) == 0
 
 
 @pytest.mark.parametrize(

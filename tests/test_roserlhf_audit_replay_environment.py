@@ -15,14 +15,18 @@ from typing import Any, ClassVar
 import pytest
 from loop_tampering import of_trajectory, rewrite
 from loop_worlds import Lookup, tiny
+from rollout_fakes import CODEC, FACTS, KEY, LIMITS, TASK, Echo, says
 
 from rosellm.roserlhf.audit import EnvironmentReplay, replay_environment
 from rosellm.roserlhf.audit.rerun.environment import SAMPLE
-from rosellm.roserlhf.audit.rerun.episode import RecordedRunner
+from rosellm.roserlhf.audit.rerun.episode import EpisodeRerun, RecordedRunner
+from rosellm.roserlhf.batching.rollout import Rollout, rollouts_of
 from rosellm.roserlhf.cli import main
+from rosellm.roserlhf.codec.protocol import PrefixBreak
 from rosellm.roserlhf.environment.protocol import Capabilities, Task
 from rosellm.roserlhf.environment.runner import DirectRunner
 from rosellm.roserlhf.errors import ConfigError, RangeError, RunFolderError
+from rosellm.roserlhf.rollout.episode import run_episode
 from rosellm.roserlhf.store import EventLog
 from rosellm.roserlhf.trainer.run import train
 from rosellm.roserlhf.trajectory import Message, ToolCall, ToolResult, Trajectory
@@ -237,6 +241,64 @@ def test_what_the_infrastructure_broke_is_neither_equal_nor_different(tmp_path: 
     found = replay_environment(tmp_path / "run", every=True, environment=named(Mended))
     assert found.equal
     assert found.incomparable["a score whose verifier failed"] > 0
+
+
+# ---- episodes of several records
+
+
+class Rewriting:
+    """A codec whose template shows the first three characters of earlier replies only."""
+
+    stop_ids, tokenizer_hash = CODEC.stop_ids, CODEC.tokenizer_hash
+
+    def for_tools(self, tools: Any) -> Rewriting:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(CODEC, name)
+
+    def extend(self, context_ids: Any, messages: Any, new_messages: Any) -> PrefixBreak:
+        said = [Message(m.role, m.content[:3]) if m.role == "assistant" else m for m in messages]
+        spans = CODEC.render((*said, *new_messages))
+        ids = [i for span in spans for i in span.token_ids]
+        place = next(i for i, (one, other) in enumerate(zip(ids, context_ids, strict=False)) if one != other)
+        return PrefixBreak(place, "", "", "reasoning stripped", spans)
+
+
+def rewritten() -> Rollout:
+    engine = says(CODEC, "first thoughts", "second thoughts", "end(4)")
+    codec: Any = Rewriting()
+    work = run_episode(Echo(), codec, engine, TASK, key=KEY, limits=LIMITS, facts=FACTS)
+    (rollout,) = rollouts_of(asyncio.run(work))
+    assert [record.parent and record.parent.kind for record in rollout.records] == [None, "rewrite", "rewrite"]
+    return rollout
+
+
+def again(rollout: Rollout, environment: Echo, codec: Any) -> tuple[EpisodeRerun, Any]:
+    rerun = EpisodeRerun(environment, codec, LIMITS)
+    return rerun, asyncio.run(rerun.run(rollout, TASK, 3))
+
+
+def test_an_episode_goes_on_where_the_template_rewrote_it() -> None:
+    rollout = rewritten()
+    environment = Echo()
+    rerun, found = again(rollout, environment, Rewriting())
+    assert found is None
+    assert (rerun.compared["prompt"], rerun.compared["rewriting"], environment.closed) == (3, 2, 1)
+    _, other = again(rollout, Echo(replies=["ok", "oh"]), Rewriting())
+    assert (other.quantity, other.turn, other.trajectory_id) == ("prompt", 1, rollout.records[1].trajectory_id)
+    _, plain = again(rollout, Echo(), CODEC)
+    assert (plain.quantity, plain.recorded, plain.recomputed) == ("rewriting", "reasoning stripped", None)
+
+
+def test_ids_of_another_tokenizer_are_not_compared_and_all_else_is() -> None:
+    rerun, found = again(rewritten(), Echo(), None)
+    assert found is None
+    assert rerun.incomparable == {"ids of another tokenizer": 1}
+    assert rerun.compared["tool result"] == 1
+    assert "prompt" not in rerun.compared
+    _, other = again(rewritten(), Echo(rewards={"correct": 0.5}), None)
+    assert (other.quantity, other.recorded, other.recomputed, other.turn) == ("reward correct", 1.0, 0.5, 2)
 
 
 # ---- refusals, and the command

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.environment import answers, moves
-from rosellm.roserlhf.audit.environment.subject import BAD, Played, Subject, reason
+from rosellm.roserlhf.audit.environment.subject import BAD, IMPORTING, Played, Subject, reason
 from rosellm.roserlhf.errors import VerifierError
 
 DECLARED, TASKS, SPLITS, GOLD = "environment", "tasks", "both sides of the split", "the right answer pays"
@@ -167,6 +167,12 @@ def random_state(subject: Subject) -> Outcome:
     """The global random state is not touched."""
     if not subject.disturbed:
         return Outcome(RNG, "passed", "as it was after everything that was done")
+    if all(doing == IMPORTING for doing, _ in subject.disturbed):
+        libraries = ", ".join(sorted({library for _, library in subject.disturbed}))
+        evidence = f"importing it changed the global state of {libraries}; no episode did"
+        return Outcome(
+            RNG, "warning", evidence, "a module draws or seeds while it is imported", "put the state back after importing it"
+        )
     doing, library = subject.disturbed[0]
     evidence = f"{doing} changed the global state of {library} ({len(subject.disturbed)} times in all)"
     cause = "episodes that run together would draw from one stream: results depend on their order"

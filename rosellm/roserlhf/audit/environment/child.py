@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from rosellm.roserlhf.audit.environment.moves import action_of
-from rosellm.roserlhf.audit.environment.watching import watched
+from rosellm.roserlhf.audit.environment.watching import Seen, watched
 from rosellm.roserlhf.codec.calls import call_format, parameters_of
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.environment.named import environment_class
@@ -25,15 +25,20 @@ from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure
 
 MOST_TURNS = 200
 """Turns of a script."""
+_kinds: dict[str, type[ToolEnvironment]] = {}
 _tasks: dict[str, list[Task]] = {}
 _loop = asyncio.Runner()
 
 
 def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """Do what `question["do"]` names with `question["environment"]`, and tell what was seen meanwhile."""
+    name, imported = question["environment"], Seen()
+    if name not in _kinds:
+        with watched() as imported:
+            _kinds[name] = environment_class(name)
     with watched() as seen:
-        found = _DO[question["do"]](environment_class(question["environment"]), question)
-    return {**found, "printed": seen.printed, "complained": seen.complained, "random": seen.random}
+        found = _DO[question["do"]](_kinds[name], question)
+    return {**found, "imported": vars(imported), "seen": vars(seen)}
 
 
 def describe(kind: type[ToolEnvironment], question: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ Fate = Literal["executed", "hung", "crashed", "raised", "paid", "unscored", "fin
 """How an answer went. `executed`: it ran as a program. `crashed`: the process died. `unscored`: no number for success."""
 BAD: tuple[Fate, ...] = ("executed", "hung", "crashed", "raised", "paid")
 
+IMPORTING = "importing it"
+"""What is done once in every process."""
 _TARGET = "rosellm.roserlhf.audit.environment.child:answer"
 
 
@@ -86,7 +88,7 @@ class Subject:
             ConfigError: it cannot be imported.
         """
         try:
-            self.about = self.ask("describe", doing="importing it", seconds=START_SECONDS)
+            self.about = self.ask("describe", doing=IMPORTING, seconds=START_SECONDS)
         except VerifierError as error:
             why = reason(error)
             if why.startswith("ConfigError: "):
@@ -108,10 +110,11 @@ class Subject:
         """
         worker = self._workers[int(elsewhere)]
         found: dict[str, Any] = worker.call({"do": do, "environment": self.name, **question}, seconds=seconds or self.seconds)
-        for kept, told in ((self.printed, found["printed"]), (self.complained, found["complained"])):
-            if told.strip():
-                kept.append((doing, told))
-        self.disturbed += [(doing, library) for library in found["random"]]
+        for what, seen in ((IMPORTING, found.pop("imported")), (doing, found.pop("seen"))):
+            for kept, told in ((self.printed, seen["printed"]), (self.complained, seen["complained"])):
+                if told.strip():
+                    kept.append((what, told))
+            self.disturbed += [(what, library) for library in seen["random"]]
         return found
 
     def play(self, name: str, task: int, moves: Sequence[Mapping[str, Any]] | None, **options: Any) -> Played:

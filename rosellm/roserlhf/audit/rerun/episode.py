@@ -80,7 +80,7 @@ class EpisodeRerun:
     codec: Codec | None
     limits: Limits
     compared: Counter[str] = field(default_factory=Counter)
-    """Values that were compared, by quantity."""
+    """Values that were compared, by quantity; what belongs to a tool result or an ending counts with it."""
     incomparable: Counter[str] = field(default_factory=Counter)
     """Values that could not be, by reason."""
     _turn: int | None = None
@@ -159,11 +159,11 @@ class EpisodeRerun:
         return not ended
 
     def _same_results(self, recorded: Sequence[ToolResult], recomputed: Sequence[ToolResult]) -> None:
-        self._same("number of tool results", len(recorded), len(recomputed))
+        self._same("number of tool results", len(recorded), len(recomputed), counts=False)
         for was, now in zip(recorded, recomputed, strict=True):
-            for name in ("call_id", "status", "origin", "content"):
-                one, other = getattr(was, name), getattr(now, name)
-                self._same("tool result" if name == "content" else f"{name} of the tool result", one, other)
+            for name in ("call_id", "status", "origin"):
+                self._same(f"{name} of the tool result", getattr(was, name), getattr(now, name), counts=False)
+            self._same("tool result", was.content, now.content)
 
     def _same_observation(
         self, action: PolicyAction, transition: TransitionRecord, result: StepResult, following: Trajectory | None
@@ -179,7 +179,7 @@ class EpisodeRerun:
             raise DiffersError("observation", self._text(transition.observation), cause_of("the codec", error)) from error
         self._messages.extend(result.observation.messages)
         if not isinstance(found, PrefixBreak):
-            self._same("rewriting", transition.handed_off, False)
+            self._same("rewriting", transition.cause if transition.handed_off else None, None)
             self._same_spans("observation", transition.observation, found)
             self._context.extend(i for span in found for i in span.token_ids)
         elif transition.truncated:  # nobody was shown it
@@ -213,7 +213,7 @@ class EpisodeRerun:
             now = was  # the loop's own doing
         self._same("ending", was, now)
         if transition.blame is None and not transition.handed_off and transition.cause not in LIMITS:
-            self._same("cause of the ending", transition.cause, result.cause)
+            self._same("cause of the ending", transition.cause, result.cause, counts=False)
 
     def _start_context(self, messages: Sequence[Message]) -> None:
         if self.codec is not None:
@@ -246,8 +246,9 @@ class EpisodeRerun:
         ids = [i for span in spans if isinstance(span, TokenSpan) for i in span.token_ids]
         return self.codec.text(ids)[:SHOWN]
 
-    def _same(self, quantity: str, recorded: Any, recomputed: Any) -> None:
-        self.compared[quantity] += 1
+    def _same(self, quantity: str, recorded: Any, recomputed: Any, *, counts: bool = True) -> None:
+        if counts:
+            self.compared[quantity] += 1
         if type(recorded) is type(recomputed) and recorded == recomputed:
             return
         raise DiffersError(quantity, _short(recorded), _short(recomputed))
