@@ -17,6 +17,7 @@ from rosellm.roserlhf.audit.examination import order
 from rosellm.roserlhf.audit.examination.overfitting import Bounds
 from rosellm.roserlhf.audit.examination.subject import Subject
 from rosellm.roserlhf.batching import credit as batching_credit
+from rosellm.roserlhf.batching import rollout as batching_rollout
 from rosellm.roserlhf.batching.credit import total_reward
 from rosellm.roserlhf.batching.rows import Row, row_of
 from rosellm.roserlhf.batching.scored import PerGroup
@@ -104,32 +105,32 @@ def shifted(row: Row) -> Row:
 
 
 def shift_the_mask(patch: Patch, subject: Subject) -> None:
-    patch.setattr(batching_credit, "row_of", lambda trajectory: shifted(row_of(trajectory)))
+    patch.setattr(batching_rollout, "row_of", lambda trajectory, **how: shifted(row_of(trajectory, **how)))
 
 
 def train_an_observation(patch: Patch, subject: Subject) -> None:
-    def build(trajectory: Trajectory) -> Row:
-        row = row_of(trajectory)
+    def build(trajectory: Trajectory, **how: Any) -> Row:
+        row = row_of(trajectory, **how)
         return dataclasses.replace(row, loss_mask=(True, *row.loss_mask[1:]))
 
-    patch.setattr(batching_credit, "row_of", build)
+    patch.setattr(batching_rollout, "row_of", build)
 
 
 def drop_the_stop_token(patch: Patch, subject: Subject) -> None:
-    def build(trajectory: Trajectory) -> Row:
-        row = row_of(trajectory)
+    def build(trajectory: Trajectory, **how: Any) -> Row:
+        row = row_of(trajectory, **how)
         ids, policy_mask = row.token_ids[:-1], row.policy_mask[:-1]
         return dataclasses.replace(row, token_ids=ids, policy_mask=policy_mask, loss_mask=row.loss_mask[:-1])
 
-    patch.setattr(batching_credit, "row_of", build)
+    patch.setattr(batching_rollout, "row_of", build)
 
 
 def mask_the_stop_token(patch: Patch, subject: Subject) -> None:
-    def build(trajectory: Trajectory) -> Row:
-        row = row_of(trajectory)
+    def build(trajectory: Trajectory, **how: Any) -> Row:
+        row = row_of(trajectory, **how)
         return dataclasses.replace(row, loss_mask=(*row.loss_mask[:-1], False))
 
-    patch.setattr(batching_credit, "row_of", build)
+    patch.setattr(batching_rollout, "row_of", build)
 
 
 def flip_the_reward(patch: Patch, subject: Subject) -> None:
@@ -156,7 +157,9 @@ def name_stale_weights_fresh(patch: Patch, subject: Subject) -> None:
 
 
 def ignore_the_temperature_in_training(patch: Patch, subject: Subject) -> None:
-    patch.setattr(policy, "policy_logprobs", lambda model, ids, *, temperature: policy_logprobs(model, ids, temperature=1.0))
+    patch.setattr(
+        policy, "policy_logprobs", lambda model, ids, *, temperature, **how: policy_logprobs(model, ids, temperature=1.0, **how)
+    )
 
 
 def shift_the_log_probabilities(patch: Patch, subject: Subject) -> None:

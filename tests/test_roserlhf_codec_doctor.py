@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from chat_templates import tokenizer_for, tokenizer_of
 
 from rosellm.roserlhf.cli import main
-from tests.chat_templates import tokenizer_for, tokenizer_of
 
 
 def saved(name: str | None, folder: Path, *, logits: int | None = None) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_templates import SERVED, codec_for, every_served, flat, names, refusal_of, tokenizer_for, tokenizer_of
 
 from rosellm.roserlhf.codec.description import described
 from rosellm.roserlhf.codec.hf import chat_codec, tokenizer_facts
@@ -13,7 +14,6 @@ from rosellm.roserlhf.codec.probes import KINDS
 from rosellm.roserlhf.codec.properties import TemplateProperties
 from rosellm.roserlhf.codec.protocol import PrefixBreak
 from rosellm.roserlhf.trajectory import Message
-from tests.chat_templates import SERVED, codec_for, every_served, flat, names, refusal_of, tokenizer_for, tokenizer_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "codec.md"
 TOOL = {

@@ -107,7 +107,7 @@ def test_tokens_follow_the_exact_distribution(make: Callable[..., LocalEngine]) 
 
 @pytest.mark.parametrize("truncation", [{}, {"top_p": 0.9}, {"top_k": 4, "temperature": 1.5}])
 def test_draws_do_not_depend_on_batch_order_company_or_threads(
-    make: Callable[..., LocalEngine], truncation: dict[str, float]
+    make: Callable[..., LocalEngine], truncation: dict[str, Any]
 ) -> None:
     model = tiny_model(layers=2)
     requests = [request(prompt, max_tokens=9, stop_ids=(4,), **truncation) for prompt in PROMPTS]
