@@ -22,7 +22,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rosellm.roserlhf.environment.base import ToolEnvironment
@@ -232,7 +232,7 @@ async def _after(environment: ToolEnvironment, action: ParsedAction | ParseFailu
     result: StepResult = await _maybe(environment.step(action, DirectRunner(environment.tools)))
     return {
         "messages": result.observation.messages,
-        "results": result.results,
+        "results": [replace(answer, latency=None) for answer in result.results],
         "ended": (result.terminated, result.truncated),
         "state": repr(environment.state_key()),
         "score": dict(await _maybe(environment.score())),
