@@ -62,7 +62,7 @@ def ask(engine: LocalEngine, requests: Sequence[Request]) -> list[Chunk]:
     return asyncio.run(together())
 
 
-def full_logprobs(model: LlamaForCausalLM, ids: Sequence[int], *, temperature: float = 1.0) -> Tensor:
+def full_logprobs(model: torch.nn.Module, ids: Sequence[int], *, temperature: float = 1.0) -> Tensor:
     """log π of every token after the first, by one plain forward pass of `transformers`: `[T − 1]`."""
     with torch.no_grad():
         logits = model(torch.tensor([ids]), use_cache=False).logits[0, :-1].double() / temperature

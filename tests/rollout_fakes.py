@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from rosellm.roserlhf.codec.hf import build_tokenizer, marker_codec
 from rosellm.roserlhf.codec.markers import MarkerCodec
-from rosellm.roserlhf.codec.protocol import Codec
+from rosellm.roserlhf.codec.protocol import BreakCause, Codec, PrefixBreak, Spans
 from rosellm.roserlhf.engine.protocol import Ack, Chunk, Engine, PolicyHandle, Request
 from rosellm.roserlhf.environment.protocol import Capabilities, Environment, Observation, StepResult, Task, ToolRunner
 from rosellm.roserlhf.environment.tools import ToolSet, tool, tools_of
@@ -182,3 +182,55 @@ def ids_before_each_action(trajectory: Trajectory) -> tuple[list[list[int]], lis
         for span in transition.observation:
             ids += span.token_ids
     return before, ids
+
+
+class Breaking:
+    """The marker format over a template that, after the replies of the turns in `breaks`, writes the whole conversation anew.
+
+    `retold` is what it makes of an assistant's text then; None leaves every id as it is, so the break changes nothing but records.
+    """
+
+    def __init__(
+        self,
+        inner: MarkerCodec,
+        breaks: Collection[int],
+        *,
+        retold: Callable[[str], str] | None = None,
+        cause: BreakCause = "reasoning stripped",
+    ) -> None:
+        self.inner, self.breaks, self.retold, self.cause = inner, breaks, retold, cause
+        self.stop_ids, self.tokenizer_hash = inner.stop_ids, inner.tokenizer_hash
+
+    def for_tools(self, tools: Sequence[Mapping[str, Any]]) -> Breaking:
+        return Breaking(self.inner.for_tools(tools), self.breaks, retold=self.retold, cause=self.cause)
+
+    def render(self, messages: Sequence[Message]) -> Spans:
+        return self.inner.render(messages)
+
+    def extend(
+        self, context_ids: Sequence[int], messages: Sequence[Message], new_messages: Sequence[Message]
+    ) -> Spans | PrefixBreak:
+        following = self.inner.extend(context_ids, messages, new_messages)
+        if sum(message.role == "assistant" for message in messages) - 1 not in self.breaks:
+            return following
+        if self.retold is None:
+            spans: Spans = (TokenSpan(context_ids, "conversation"), *following)
+        else:
+            told = [Message(m.role, self.retold(m.content)) if m.role == "assistant" else m for m in messages]
+            spans = self.inner.render([*told, *new_messages])
+        ids = [token for span in spans for token in span.token_ids]
+        pairs = zip(context_ids, ids, strict=False)
+        position = next((i for i, (one, other) in enumerate(pairs) if one != other), len(context_ids))
+        return PrefixBreak(position, self.text(context_ids[position:]), self.text(ids[position:]), self.cause, spans)
+
+    def parse(self, token_ids: Sequence[int]) -> ParsedAction | ParseFailure:
+        return self.inner.parse(token_ids)
+
+    def reply(self, text: str) -> tuple[int, ...]:
+        return self.inner.reply(text)
+
+    def reply_text(self, token_ids: Sequence[int]) -> str:
+        return self.inner.reply_text(token_ids)
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        return self.inner.text(token_ids)

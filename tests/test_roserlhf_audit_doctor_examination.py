@@ -17,13 +17,16 @@ from rosellm.roserlhf.audit.examination import order
 from rosellm.roserlhf.audit.examination.overfitting import Bounds
 from rosellm.roserlhf.audit.examination.subject import Subject
 from rosellm.roserlhf.batching import credit as batching_credit
+from rosellm.roserlhf.batching import rollout as batching_rollout
 from rosellm.roserlhf.batching.credit import total_reward
 from rosellm.roserlhf.batching.rows import Row, row_of
 from rosellm.roserlhf.batching.scored import PerGroup
 from rosellm.roserlhf.batching.tensors import pad
-from rosellm.roserlhf.engine import local
+from rosellm.roserlhf.engine import batch
+from rosellm.roserlhf.engine.choice import Chosen
+from rosellm.roserlhf.engine.choice import choose as honest_choice
 from rosellm.roserlhf.engine.local import LocalEngine
-from rosellm.roserlhf.engine.protocol import Ack, PolicyHandle, Request
+from rosellm.roserlhf.engine.protocol import Ack, PolicyHandle, Request, Sampling
 from rosellm.roserlhf.environment.protocol import StepResult, ToolRunner
 from rosellm.roserlhf.learner import policy
 from rosellm.roserlhf.learner.step import Stepper, StepReport
@@ -102,32 +105,32 @@ def shifted(row: Row) -> Row:
 
 
 def shift_the_mask(patch: Patch, subject: Subject) -> None:
-    patch.setattr(batching_credit, "row_of", lambda trajectory: shifted(row_of(trajectory)))
+    patch.setattr(batching_rollout, "row_of", lambda trajectory, **how: shifted(row_of(trajectory, **how)))
 
 
 def train_an_observation(patch: Patch, subject: Subject) -> None:
-    def build(trajectory: Trajectory) -> Row:
-        row = row_of(trajectory)
+    def build(trajectory: Trajectory, **how: Any) -> Row:
+        row = row_of(trajectory, **how)
         return dataclasses.replace(row, loss_mask=(True, *row.loss_mask[1:]))
 
-    patch.setattr(batching_credit, "row_of", build)
+    patch.setattr(batching_rollout, "row_of", build)
 
 
 def drop_the_stop_token(patch: Patch, subject: Subject) -> None:
-    def build(trajectory: Trajectory) -> Row:
-        row = row_of(trajectory)
+    def build(trajectory: Trajectory, **how: Any) -> Row:
+        row = row_of(trajectory, **how)
         ids, policy_mask = row.token_ids[:-1], row.policy_mask[:-1]
         return dataclasses.replace(row, token_ids=ids, policy_mask=policy_mask, loss_mask=row.loss_mask[:-1])
 
-    patch.setattr(batching_credit, "row_of", build)
+    patch.setattr(batching_rollout, "row_of", build)
 
 
 def mask_the_stop_token(patch: Patch, subject: Subject) -> None:
-    def build(trajectory: Trajectory) -> Row:
-        row = row_of(trajectory)
+    def build(trajectory: Trajectory, **how: Any) -> Row:
+        row = row_of(trajectory, **how)
         return dataclasses.replace(row, loss_mask=(*row.loss_mask[:-1], False))
 
-    patch.setattr(batching_credit, "row_of", build)
+    patch.setattr(batching_rollout, "row_of", build)
 
 
 def flip_the_reward(patch: Patch, subject: Subject) -> None:
@@ -154,7 +157,9 @@ def name_stale_weights_fresh(patch: Patch, subject: Subject) -> None:
 
 
 def ignore_the_temperature_in_training(patch: Patch, subject: Subject) -> None:
-    patch.setattr(policy, "policy_logprobs", lambda model, ids, *, temperature: policy_logprobs(model, ids, temperature=1.0))
+    patch.setattr(
+        policy, "policy_logprobs", lambda model, ids, *, temperature, **how: policy_logprobs(model, ids, temperature=1.0, **how)
+    )
 
 
 def shift_the_log_probabilities(patch: Patch, subject: Subject) -> None:
@@ -162,25 +167,22 @@ def shift_the_log_probabilities(patch: Patch, subject: Subject) -> None:
 
 
 def record_before_the_temperature(patch: Patch, subject: Subject) -> None:
-    honest = local._choose
+    def choose(logits: Tensor, samplings: Sequence[Sampling], draws: Sequence[float]) -> Chosen:
+        found = honest_choice(logits, samplings, draws)
+        raw = logits.log_softmax(-1).gather(-1, torch.tensor(found.tokens)[:, None])[:, 0].tolist()
+        return found._replace(logprobs=raw)
 
-    def choose(logits: Tensor, active: Sequence[Any]) -> tuple[list[int], list[float]]:
-        tokens, _ = honest(logits, active)
-        return tokens, logits.log_softmax(-1).gather(-1, torch.tensor(tokens)[:, None])[:, 0].tolist()
-
-    patch.setattr(local, "_choose", choose)
+    patch.setattr(batch, "choose", choose)
 
 
 def sample_from_a_nucleus(patch: Patch, subject: Subject) -> None:
-    honest = local._choose
-
-    def choose(logits: Tensor, active: Sequence[Any]) -> tuple[list[int], list[float]]:
-        warmth = torch.tensor([one.request.sampling.temperature for one in active])[:, None]
+    def choose(logits: Tensor, samplings: Sequence[Sampling], draws: Sequence[float]) -> Chosen:
+        warmth = torch.tensor([one.temperature for one in samplings])[:, None]
         ordered, places = (logits / warmth).softmax(-1).sort(-1, descending=True)
         outside = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, places, ordered.cumsum(-1) - ordered >= 0.8)
-        return honest(logits.masked_fill(outside, -torch.inf), active)
+        return honest_choice(logits.masked_fill(outside, -torch.inf), samplings, draws)
 
-    patch.setattr(local, "_choose", choose)
+    patch.setattr(batch, "choose", choose)
 
 
 def group_by_position(patch: Patch, subject: Subject) -> None:

@@ -81,7 +81,7 @@ def test_every_step_is_equal_bit_for_bit(made: Path, step: int) -> None:
     "options",
     [
         {"recipe": "reinforce", "optimizer": {"minibatches": 1}, "keep_checkpoints": 1},
-        {"drop_uniform_groups": False, "collect": {"temperature": 0.7}, "optimizer": {"epochs": 2, "minibatches": 3}},
+        {"drop_uniform_groups": False, "collect": {"temperature": 0.7, "top_p": 0.8}, "optimizer": {"epochs": 2, "minibatches": 3}},
         {"warm_start": {"max_steps": 0}, "optimizer": {"micro_batch_rows": 1, "weight_decay": 0.1}, "keep_checkpoints": 1},
     ],
 )
@@ -583,7 +583,7 @@ def test_an_interrupted_command_ends_with_130(run: Path, command: Callable[..., 
     [
         (["--step", "9"], "step must be a training step that was made, got 9; the run has made steps 1 to 4"),
         (["--step", "0"], "step must be greater than or equal to 1, got 0 (int)"),
-        ([], "--step must be given, got none; it is the training step to compute again"),
+        ([], "--step must be given, got none; it is the training step to compute again; --environment plays episodes again"),
         (["--step", "1", "--jsn", "x"], "unknown option --jsn; did you mean --json?"),
     ],
 )

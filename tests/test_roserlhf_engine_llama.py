@@ -8,6 +8,7 @@ from loop_models import tiny_model
 from transformers import LlamaConfig
 
 from rosellm.roserlhf.engine.llama import LlamaStep
+from rosellm.roserlhf.engine.weights import check_architecture
 from rosellm.roserlhf.errors import RangeError
 
 SHAPES = [(1, 1, 8), (2, 1, 16), (4, 2, 32), (4, 4, 32), (6, 3, 24)]
@@ -19,9 +20,8 @@ def test_prompt_and_single_steps_give_the_models_own_logits(heads: int, kv_heads
     ids = torch.randint(11, (3, 9), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected = model(ids).logits.log_softmax(-1)
-    step = LlamaStep(model.config)
-    step.load(model)
-    cache = step.new_cache(5, 16)
+    step = LlamaStep(model, positions=32, precision="float32")
+    cache = step.new_cache()
     rows = [0, 2, 3]
     with torch.inference_mode():
         prompt = step.forward(ids[:, :4], torch.arange(4).expand(3, 4), rows, cache, torch.full((3,), 3), span=4)
@@ -36,9 +36,9 @@ def test_prompt_and_single_steps_give_the_models_own_logits(heads: int, kv_heads
 
 def test_rows_of_different_lengths_and_junk_in_the_cache_do_not_disturb_each_other() -> None:
     model = tiny_model(layers=2)
-    step = LlamaStep(model.config)
-    step.load(model)
-    cache = step.new_cache(4, 16)
+    step = LlamaStep(model, positions=32, precision="float32")
+    cache = step.new_cache()
+    cache.reserve(4, 16)
     for tensor in (*cache.keys, *cache.values):
         tensor.fill_(1e3)  # what earlier sequences left there
     long, short = torch.tensor([1, 2, 3, 4, 5, 6]), torch.tensor([7, 8])
@@ -54,10 +54,9 @@ def test_rows_of_different_lengths_and_junk_in_the_cache_do_not_disturb_each_oth
 def test_untied_output_weights_are_used() -> None:
     model = tiny_model()
     model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().flip(0))
-    step = LlamaStep(model.config)
-    step.load(model)
+    step = LlamaStep(model, positions=32, precision="float32")
     with torch.inference_mode():
-        args = (torch.tensor([[1, 2]]), torch.tensor([[0, 1]]), [0], step.new_cache(1, 4), torch.tensor([1]))
+        args = (torch.tensor([[1, 2]]), torch.tensor([[0, 1]]), [0], step.new_cache(), torch.tensor([1]))
         assert torch.allclose(step.forward(*args, span=2), model(torch.tensor([[1, 2]])).logits[:, -1], atol=1e-4)
 
 
@@ -66,7 +65,7 @@ def test_untied_output_weights_are_used() -> None:
     [
         ({"attention_bias": True}, "model must be a plain Llama"),
         ({"mlp_bias": True}, "model must be a plain Llama"),
-        ({"hidden_act": "gelu"}, "model must be a plain Llama .*, got gelu"),
+        ({"hidden_act": "gelu"}, "model must be a plain Llama .*, got hidden_act 'gelu'"),
         (
             {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}},
             "use plain rotary embeddings, got .*linear",
@@ -75,4 +74,4 @@ def test_untied_output_weights_are_used() -> None:
 )
 def test_an_architecture_that_it_does_not_compute_is_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(RangeError, match=message):
-        LlamaStep(LlamaConfig(vocab_size=8, hidden_size=16, num_attention_heads=2, **options))  # type: ignore[arg-type]
+        check_architecture(LlamaConfig(vocab_size=8, hidden_size=16, num_attention_heads=2, **options))  # type: ignore[arg-type]

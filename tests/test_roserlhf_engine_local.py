@@ -105,9 +105,12 @@ def test_tokens_follow_the_exact_distribution(make: Callable[..., LocalEngine]) 
 # ---- independence of everything but the key
 
 
-def test_draws_do_not_depend_on_batch_order_company_or_threads(make: Callable[..., LocalEngine]) -> None:
+@pytest.mark.parametrize("truncation", [{}, {"top_p": 0.9}, {"top_k": 4, "temperature": 1.5}])
+def test_draws_do_not_depend_on_batch_order_company_or_threads(
+    make: Callable[..., LocalEngine], truncation: dict[str, Any]
+) -> None:
     model = tiny_model(layers=2)
-    requests = [request(prompt, max_tokens=9, stop_ids=(4,)) for prompt in PROMPTS]
+    requests = [request(prompt, max_tokens=9, stop_ids=(4,), **truncation) for prompt in PROMPTS]
     expected = ask(make(model=model), requests)
     engine = make(model=model)
     others = {
@@ -122,7 +125,7 @@ def test_draws_do_not_depend_on_batch_order_company_or_threads(make: Callable[..
         assert tokens(found) == tokens(expected), name
         for one, other in zip(found, expected, strict=True):
             assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5), name
-            assert one.stop_reason == other.stop_reason
+            assert (one.stop_reason, one.support) == (other.stop_reason, other.support)
 
 
 def test_draws_do_not_depend_on_cache_hits_or_eviction(make: Callable[..., LocalEngine]) -> None:

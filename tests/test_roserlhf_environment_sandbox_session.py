@@ -190,6 +190,18 @@ def test_hash_seed_and_locale_are_fixed(sandbox: Sandbox) -> None:
     assert cells(sandbox, codes[0])[0].output == cells(sandbox, codes[0])[0].output
 
 
+def test_processes_threads_and_event_loops_work(sandbox: Sandbox) -> None:
+    codes = [
+        "import asyncio; asyncio.run(asyncio.sleep(0, 'slept'))",
+        "import subprocess; subprocess.run(['echo', 'hi'], capture_output=True, text=True).stdout",
+        "import multiprocessing\nwith multiprocessing.Pool(2) as pool: squares = pool.map(abs, [-1, -2])\nsquares",
+        "import threading; t = threading.Thread(target=print, args=('thread',)); t.start(); t.join()",
+        "import tempfile, shutil; shutil.copy(tempfile.NamedTemporaryFile(delete=False).name, 'copy')",
+    ]
+    results = cells(sandbox, *codes)
+    assert [result.output for result in results] == ["'slept'\n", "'hi\\n'\n", "[1, 2]\n", "thread\n", "'copy'\n"], results
+
+
 def test_cells_at_the_same_time_wait_for_one_another() -> None:
     async def play() -> list[str]:
         async with Sandbox(kind=KINDS[0]).session() as session:

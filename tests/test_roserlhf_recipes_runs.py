@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import loop_worlds
 import pytest
@@ -24,6 +24,7 @@ from rosellm.roserlhf.audit.inspection.order import inspect_run
 from rosellm.roserlhf.audit.rerun.replay import replay
 from rosellm.roserlhf.batching.credit import compared, total_reward
 from rosellm.roserlhf.batching.scored import ScoredRollouts, scored_rollouts
+from rosellm.roserlhf.losses import Layout
 from rosellm.roserlhf.models.causal import weights_hash
 from rosellm.roserlhf.store import Update
 from rosellm.roserlhf.store.events import EventLog
@@ -40,9 +41,19 @@ class Witness:
     def __init__(self, recipe: Recipe) -> None:
         self.objective, self.seen = recipe.objective, list[tuple[Tensor, Tensor]]()
 
-    def __call__(self, current: Tensor, old: Tensor, advantages: Tensor, mask: Tensor, /, *, denominator: Tensor | float) -> Any:
+    def __call__(
+        self,
+        current: Tensor,
+        old: Tensor,
+        advantages: Tensor,
+        mask: Tensor,
+        /,
+        *,
+        denominator: Tensor | float,
+        **layout: Unpack[Layout],
+    ) -> Any:
         self.seen.append((advantages, mask))
-        return self.objective(current, old, advantages, mask, denominator=denominator)
+        return self.objective(current, old, advantages, mask, denominator=denominator, **layout)
 
 
 def short(name: str, **options: Any) -> Recipe:

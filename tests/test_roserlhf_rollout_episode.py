@@ -37,7 +37,7 @@ from rosellm.roserlhf.environment.runner import DirectRunner
 from rosellm.roserlhf.environment.tools import ToolSet
 from rosellm.roserlhf.errors import RangeError, RecordError
 from rosellm.roserlhf.rollout.episode import Facts, Limits, run_episode
-from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure, ToolCall, ToolResult, Trajectory
+from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure, ToolCall, ToolResult
 
 END = CODEC.stop_ids[0]
 

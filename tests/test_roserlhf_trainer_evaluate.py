@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_worlds import Lookup, outcome, tiny
 
+from rosellm.roserlhf.batching.rollout import rollouts_of
 from rosellm.roserlhf.errors import CheckpointError, ConfigError, DtypeError, RangeError, RoseError, RunFolderError
 from rosellm.roserlhf.trainer.evaluate import evaluate_run, pass_at_k
 from rosellm.roserlhf.trainer.run import train
-from rosellm.roserlhf.trainer.success import common_cause, success_row
+from rosellm.roserlhf.trainer.success import common_cause, failures_of, success_row
 from rosellm.roserlhf.trainer.world import World, path_of
 from rosellm.roserlhf.trajectory import PolicyAction, Trajectory, TransitionRecord
 
@@ -217,9 +218,9 @@ def test_the_common_cause_is_the_most_frequent_one() -> None:
     episodes.append(episode("c", 1.0, cause="finished"))
     failed = episode("d")
     failed.fail("infrastructure", "start raised Y")
-    assert common_cause([*episodes, failed]) == "score raised X"
-    assert common_cause([failed]) == "start raised Y"
-    assert common_cause(episodes[2:]) == "no cause was recorded"
+    assert common_cause(failures_of(rollouts_of([*episodes, failed]))) == "score raised X"
+    assert common_cause(failures_of(rollouts_of([failed]))) == "start raised Y"
+    assert common_cause(failures_of(rollouts_of(episodes[2:]))) == "no cause was recorded"
 
 
 def test_an_environment_class_is_named_as_a_configuration_names_it() -> None:

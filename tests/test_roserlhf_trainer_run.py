@@ -75,11 +75,11 @@ def test_before_its_first_update_a_batch_has_ratio_one_for_the_learner(finished:
 
 def test_stored_ids_fed_to_model_and_engine_again_give_the_stored_logprobs(finished: Finished) -> None:
     model = finished.world.new_model()
-    step, checked = LlamaStep(model.config), 0
+    checked = 0
     for trajectory in finished.of("train"):
         (version,) = trajectory.behavior_policy_versions
         load_weights(model, load_file(finished.run.folder / "checkpoints" / version.removeprefix("v") / "model.safetensors"))
-        step.load(model)
+        step = LlamaStep(model, positions=model.config.max_position_embeddings, precision="float32")
         ids: list[int] = []
         places: dict[int, float] = {}
         for span in trajectory.spans():
@@ -99,7 +99,8 @@ def test_stored_ids_fed_to_model_and_engine_again_give_the_stored_logprobs(finis
 
 def _engine_logprobs(step: LlamaStep, ids: list[int], *, temperature: float) -> Tensor:
     """Log-probabilities by the engine's arithmetic: one token after the other over its cache."""
-    cache, found = step.new_cache(1, len(ids)), []
+    cache, found = step.new_cache(), []
+    cache.reserve(1, len(ids))
     with torch.inference_mode():
         for place, following in enumerate(ids[1:]):
             logits = step.forward(

@@ -19,10 +19,15 @@ if TYPE_CHECKING:
     from rosellm.roserlhf import trajectory as trajectory
     from rosellm.roserlhf.advantages import *  # noqa: F403
     from rosellm.roserlhf.environment.base import ToolEnvironment as ToolEnvironment
+    from rosellm.roserlhf.environment.calculator import calculator as calculator
     from rosellm.roserlhf.environment.protocol import Environment as Environment
     from rosellm.roserlhf.environment.protocol import Observation as Observation
     from rosellm.roserlhf.environment.protocol import StepResult as StepResult
     from rosellm.roserlhf.environment.protocol import Task as Task
+    from rosellm.roserlhf.environment.runner import DirectRunner as DirectRunner
+    from rosellm.roserlhf.environment.search import search_tool as search_tool
+    from rosellm.roserlhf.environment.submit import submit as submit
+    from rosellm.roserlhf.environment.tools import ToolSet as ToolSet
     from rosellm.roserlhf.environment.tools import tool as tool
     from rosellm.roserlhf.errors import *  # noqa: F403
     from rosellm.roserlhf.losses import *  # noqa: F403
@@ -187,19 +192,26 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "RecordError",
         "RoseError",
         "RunFolderError",
+        "SandboxError",
         "ShapeError",
         "StoreError",
         "TeacherError",
+        "TemplateError",
         "ToolError",
+        "VerifierError",
     ),
     "environment.base": ("ToolEnvironment",),
+    "environment.calculator": ("calculator",),
     "environment.protocol": (
         "Environment",
         "Observation",
         "StepResult",
         "Task",
     ),
-    "environment.tools": ("tool",),
+    "environment.runner": ("DirectRunner",),
+    "environment.search": ("search_tool",),
+    "environment.submit": ("submit",),
+    "environment.tools": ("ToolSet", "tool"),
     "trainer.evaluate": ("evaluate_run",),
     "trainer.recipe": ("Recipe",),
     "trainer.run": (

@@ -32,6 +32,7 @@ __all__ = [
     "TeacherError",
     "TemplateError",
     "ToolError",
+    "VerifierError",
 ]
 
 
@@ -113,6 +114,10 @@ class AuditError(RoseError, ValueError):
 
 class ToolError(RoseError, RuntimeError):
     """A tool cannot do what it was asked to; the message is its answer to the policy, with the status `error`."""
+
+
+class VerifierError(RoseError, RuntimeError):
+    """A verifier crashed, took too long or returned no number in [0, 1]: the answer is unscored, neither right nor wrong."""
 
 
 class MissingExtraError(RoseError, ImportError):

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from rosellm.roserlhf.audit.findings import Finding as Finding
     from rosellm.roserlhf.audit.findings import Report as Report
     from rosellm.roserlhf.audit.findings import Severity as Severity
+    from rosellm.roserlhf.audit.rerun.environment import EnvironmentReplay as EnvironmentReplay
+    from rosellm.roserlhf.audit.rerun.environment import replay_environment as replay_environment
     from rosellm.roserlhf.audit.rerun.replay import Replay as Replay
     from rosellm.roserlhf.audit.rerun.replay import replay as replay
 
 _OWNERS = {
+    "EnvironmentReplay": "rerun.environment",
     "Explanation": "explanation.explain",
     "Finding": "findings",
     "Replay": "rerun.replay",
@@ -27,6 +30,7 @@ _OWNERS = {
     "check_batch": "batch.check_batch",
     "explain": "explanation.explain",
     "replay": "rerun.replay",
+    "replay_environment": "rerun.environment",
 }
 """Public names by the module that owns them."""
 

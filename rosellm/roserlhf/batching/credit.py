@@ -98,15 +98,21 @@ def group_rows(
     for i, rollout in enumerate(rollouts):
         parts = rollout.rows()
         if i in advantages:
-            parts = [replace(row, advantage=_part(advantages[i], row, rollout.first_turn)) for row in parts]
+            parts = [replace(row, advantage=advantage_of_row(advantages[i], row, rollout.first_turn)) for row in parts]
         uniform = drop_uniform and i in advantages and len(spread[groups[i]]) == 1
         reason = UNIFORM if uniform else left_out.get(i)
         rows += parts if reason is None else [exclude(row, reason) for row in parts]
     return rows
 
 
-def _part(advantage: float | tuple[float, ...], row: Row, first_turn: int) -> float | tuple[float, ...]:
-    """Cut the advantages of a rollout's turns to those that were sampled in one row."""
+def advantage_of_row(advantage: float | tuple[float, ...], row: Row, first_turn: int) -> float | tuple[float, ...]:
+    """Cut the advantages of a rollout's turns to those that were sampled in one row.
+
+    Args:
+        advantage: of the whole rollout, or one for each of its turns.
+        row: of one of its records.
+        first_turn: absolute turn that the rollout began with.
+    """
     if not isinstance(advantage, tuple):
         return advantage
     turns = [turn for turn in row.turns if turn >= 0]

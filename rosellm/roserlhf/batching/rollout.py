@@ -131,6 +131,16 @@ def as_rollout(episode: Episode) -> Rollout:
     return episode if isinstance(episode, Rollout) else Rollout((episode,))
 
 
+def connected(records: Iterable[Trajectory]) -> list[Trajectory]:
+    """Keep the records that begin an episode or go on with one that is kept; for readers, who show what there is."""
+    kept: dict[str, Trajectory] = {}
+    for record in records:
+        link = record.parent
+        if record.is_rollout or (link is not None and link.kind in _GOES_ON and link.record_id in kept):
+            kept[record.trajectory_id] = record
+    return list(kept.values())
+
+
 def rollouts_of(records: Iterable[Trajectory], *, contexts: Mapping[str, Sequence[TokenSpan]] | None = None) -> list[Rollout]:
     """Put the records of each episode together.
 

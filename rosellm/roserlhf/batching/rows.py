@@ -45,6 +45,8 @@ class Row:
     """Credit of the whole row, or of each of its turns in order; None = none assigned."""
     part_of: str | None = None
     """The rollout, for a row that is not its first; None for the row of a root or a branch."""
+    support: tuple[Sequence[int] | None, ...] | None = None
+    """Per token, the ids that truncated sampling kept, None for the whole vocabulary; None if nothing in the row was truncated."""
 
     @property
     def rollout_id(self) -> str:
@@ -97,6 +99,7 @@ def row_of(trajectory: Trajectory, *, context: Sequence[TokenSpan] | None = None
     loss: list[bool] = []
     logprobs: list[float] = []
     turns: list[int] = []
+    support: list[Sequence[int] | None] = []
     end = 0
     for span in (*front, *_added(trajectory)):
         count = len(span.token_ids)
@@ -106,12 +109,14 @@ def row_of(trajectory: Trajectory, *, context: Sequence[TokenSpan] | None = None
             loss += [s.prefix_cache == "recomputed" for s in span.version_spans for _ in range(s.start, s.end)]
             logprobs += span.old_logprobs
             turns += [span.turn] * count
+            support += span.kept_support or [None] * count
             end = len(ids)
         else:
             policy += [False] * count
             loss += [False] * count
             logprobs += [0.0] * count
             turns += [-1] * count
+            support += [None] * count
     stale = sum(policy) - sum(loss)
     return Row(
         trajectory.trajectory_id,
@@ -122,6 +127,7 @@ def row_of(trajectory: Trajectory, *, context: Sequence[TokenSpan] | None = None
         tuple(logprobs[:end]),
         tuple(turns[:end]),
         {STALE: stale} if stale else {},
+        support=tuple(support[:end]) if any(kept is not None for kept in support) else None,
     )
 
 

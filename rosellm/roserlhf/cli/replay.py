@@ -1,10 +1,10 @@
-"""`roserlhf replay`: a run folder and a step -> the step computed again, and the first thing that is not as it was recorded."""
+"""`roserlhf replay`: a run folder -> a step computed again, or its episodes, and the first thing that is not as it was recorded."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,31 +23,60 @@ from rosellm.roserlhf.report.markup import visible
 
 if TYPE_CHECKING:
     from rosellm.roserlhf.audit.rerun.comparison import Compared
+    from rosellm.roserlhf.audit.rerun.environment import EnvironmentReplay
     from rosellm.roserlhf.audit.rerun.replay import Replay
 
-FLAGS = {"json": Flag("write what was found to a file, too", "FILE"), "help": Flag("this list")}
+USAGE = """\
+usage: roserlhf replay RUN --step N [OPTIONS]
+       roserlhf replay RUN --environment [--step N | --record ID | --all] [OPTIONS]
+
+--step N       compute the updates of a training step again
+--environment  execute the actions of stored episodes again, without a model:
+               of a step, of one record, of all; by default of 32
+
+Exit code 0 if everything is equal, 1 if something is not, 2 if the call was
+wrong or the environment does not promise that episodes can be replayed.
+"""
+FLAGS = {
+    "environment": Flag("play episodes again instead of computing updates again"),
+    "record": Flag("only the episode of this record; with --environment", "ID"),
+    "all": Flag("all episodes; with --environment"),
+    "json": Flag("write what was found to a file, too", "FILE"),
+    "help": Flag("this list"),
+}
 
 
 class ReplayOptions(Config):
     """Which step is computed again."""
 
-    step: int = Field(ge=1, description="training step; those between it and the checkpoint before it are replayed, too")
+    step: int | None = Field(
+        default=None, ge=1, description="training step; those between it and the checkpoint before it are replayed, too"
+    )
 
 
 def run(argv: Sequence[str]) -> int:
     """Replay as the command line says; return 0 if everything is equal, 1 if something is not."""
     parsed = parse(argv, ReplayOptions, flags=FLAGS, operands=("RUN",))
     if "help" in parsed.flags:
-        print(f"usage: roserlhf replay RUN --step N [OPTIONS]\n\n{option_help(ReplayOptions, FLAGS)}", end="")
+        print(f"{USAGE}\n{option_help(ReplayOptions, FLAGS)}", end="")
         return 0
-    if "step" not in parsed.options:
-        raise ConfigError("--step must be given, got none; it is the training step to compute again")
     options, folder = build(ReplayOptions, parsed.options), Path(parsed.operands[0])
+    for name in ("record", "all"):
+        if name in parsed.flags and "environment" not in parsed.flags:
+            raise ConfigError(f"--{name} must come with --environment, got none")
+    if options.step is None and "environment" not in parsed.flags:
+        fix = "it is the training step to compute again; --environment plays episodes again"
+        raise ConfigError(f"--step must be given, got none; {fix}")
     if not (folder / "run.toml").is_file():
         raise ConfigError(f"RUN must be a run folder, got {folder}, which holds no run.toml")
 
+    return _episodes(folder, options, parsed.flags) if "environment" in parsed.flags else _steps(folder, options, parsed.flags)
+
+
+def _steps(folder: Path, options: ReplayOptions, flags: Mapping[str, str]) -> int:
     from rosellm.roserlhf.audit.rerun.replay import replay  # loads torch
 
+    assert options.step is not None
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     with Display(console) as display:
         try:
@@ -55,9 +84,44 @@ def run(argv: Sequence[str]) -> int:
         except RangeError as error:
             raise ConfigError(str(error)) from error
     show_replay(console, found)
-    if "json" in parsed.flags:
-        write_output(parsed.flags["json"], json.dumps(as_json(found), indent=1, allow_nan=False) + "\n")
+    _write(flags, as_json(found))
     return 0 if found.equal else 1
+
+
+def _episodes(folder: Path, options: ReplayOptions, flags: Mapping[str, str]) -> int:
+    from rosellm.roserlhf.audit.rerun.environment import replay_environment  # loads torch
+
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    with Display(console) as display:
+        try:
+            found = replay_environment(
+                folder, trajectory_id=flags.get("record"), step=options.step, every="all" in flags, on_progress=display
+            )
+        except RangeError as error:
+            raise ConfigError(str(error)) from error
+    show_episodes(console, found)
+    _write(flags, {**asdict(found), "folder": str(found.folder), "equal": found.equal})
+    return 0 if found.equal else 1
+
+
+def show_episodes(console: Console, found: EnvironmentReplay) -> None:
+    """Show what was compared, what could not be, and the first difference."""
+    head = f"{found.folder}: {found.episodes:,} of {found.stored:,} records' episodes played again in {found.environment}"
+    console.print(Text(visible(head)))
+    console.print(
+        Text("compared: " + (", ".join(f"{count:,} × {visible(name)}" for name, count in found.compared.items()) or "nothing"))
+    )
+    if found.incomparable:
+        console.print(Text("not comparable: " + ", ".join(f"{count:,} × {name}" for name, count in found.incomparable.items())))
+    if found.first is None:
+        console.print("equal" if found.compared else "nothing could be compared")
+        return
+    console.print(Text(f"{len(found.differences):,} episodes differ; the first difference: {visible(str(found.first))}"))
+
+
+def _write(flags: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    if "json" in flags:
+        write_output(flags["json"], json.dumps(_plain(dict(values)), indent=1, allow_nan=False) + "\n")
 
 
 def show_replay(console: Console, found: Replay) -> None:

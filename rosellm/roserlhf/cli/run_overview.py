@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from rosellm.roserlhf.batching.credit import total_reward
+from rosellm.roserlhf.batching.rollout import Rollout, connected, rollouts_of
 from rosellm.roserlhf.cli.run_list import status_of, steps_of, success_of
 from rosellm.roserlhf.cli.safe_text import safe
 from rosellm.roserlhf.cli.whole_table import print_whole, whole_table
@@ -17,7 +18,7 @@ from rosellm.roserlhf.errors import RunFolderError
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.report.run_folder import Run, read_run
 from rosellm.roserlhf.report.token_fate import Fate, fates
-from rosellm.roserlhf.store import EventLog, Ledger, StoredTrajectory
+from rosellm.roserlhf.store import EventLog, Ledger
 from rosellm.roserlhf.trainer.provenance import provenance
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _show_trajectories(console: Console, log: EventLog, weights: Mapping[str, fl
         )
         return
     step = max(stored) if options.step is None else options.step
-    chosen: list[StoredTrajectory] = []
+    chosen: list[Rollout] = []
     matching = 0
     for one in _matching(log, step, weights, options):
         matching += 1
@@ -114,9 +115,9 @@ def _show_trajectories(console: Console, log: EventLog, weights: Mapping[str, fl
             console.print(safe(f"steps of this phase: {min(stored)} to {max(stored)}"))
         return
     table = whole_table(">reward", ">turns", "ending", "fate", "trajectory")
-    fate = fates(log, [one.trajectory.trajectory_id for one in chosen], {step}) if options.phase == "train" else {}
+    fate = fates(log, [one.trajectory_id for one in chosen], {step}) if options.phase == "train" else {}
     for one in chosen:
-        table.add_row(*map(safe, _cells(one, weights, fate.get(one.trajectory.trajectory_id))))
+        table.add_row(*map(safe, _cells(one, weights, fate.get(one.trajectory_id))))
     print_whole(console, table)
 
 
@@ -124,8 +125,9 @@ def _filter(options: ShowOptions) -> str:
     return "" if options.reward == "any" else f" with reward {options.reward}"
 
 
-def _matching(log: EventLog, step: int, weights: Mapping[str, float] | None, options: ShowOptions) -> Iterator[StoredTrajectory]:
-    for one in log.trajectories(phase=options.phase, step=step):
+def _matching(log: EventLog, step: int, weights: Mapping[str, float] | None, options: ShowOptions) -> Iterator[Rollout]:
+    records = (stored.trajectory for stored in log.trajectories(phase=options.phase, step=step))
+    for one in rollouts_of(connected(records)):
         if options.reward in ("any", _sign(_reward(one, weights))):
             yield one
 
@@ -134,23 +136,23 @@ def _sign(reward: float | None) -> str:
     return "unscored" if reward is None else "positive" if reward > 0 else "negative" if reward < 0 else "zero"
 
 
-def _reward(one: StoredTrajectory, weights: Mapping[str, float] | None) -> float | None:
+def _reward(one: Rollout, weights: Mapping[str, float] | None) -> float | None:
     """Total reward; without the weights, the plain sum of the components, None as soon as one is not scored."""
     if weights is not None:
-        return total_reward(one.trajectory, weights)
-    totals = one.trajectory.reward_totals()
-    return total_reward(one.trajectory, dict.fromkeys(totals, 1.0)) if totals else None
+        return total_reward(one, weights)
+    totals = one.reward_totals()
+    return total_reward(one, dict.fromkeys(totals, 1.0)) if totals else None
 
 
-def _cells(one: StoredTrajectory, weights: Mapping[str, float] | None, fate: Fate | None) -> list[str]:
-    trajectory = one.trajectory
+def _cells(one: Rollout, weights: Mapping[str, float] | None, fate: Fate | None) -> list[str]:
     reward = _reward(one, weights)
-    failure = trajectory.failure
-    ending = f"broke off: {failure.cause}" if failure is not None else trajectory.ending or "not ended"
+    failure = one.failure
+    ending = f"broke off: {failure.cause}" if failure is not None else one.ending or "not ended"
+    rewritten = len(one.records) - 1
     return [
         "unscored" if reward is None else units.number(reward),
-        str(len(trajectory.actions)),
-        ending,
+        str(len(one.turns)),
+        ending + (f", rewritten {rewritten} times" if rewritten > 1 else ", rewritten once" if rewritten else ""),
         "" if fate is None else fate.entry.state + (f": {fate.entry.reason}" if fate.entry.reason else ""),
-        trajectory.trajectory_id,
+        one.trajectory_id,
     ]

@@ -36,8 +36,13 @@ FLAGS = {
 }
 
 
+SHORT = {"--model": "--model.source", "--lora": "--model.lora", "--env": "--environment"}
+"""Short names of options."""
+
+
 def run(argv: Sequence[str]) -> int:
     """Train as the command line says; return the exit code."""
+    argv = [SHORT.get(name, name) + equals + value for name, equals, value in (word.partition("=") for word in argv)]
     file = _peek(argv, "--config")
     base = load_toml(Path(file)) if file else {}
     named = _peek(argv, "--recipe")

@@ -16,7 +16,7 @@ from rosellm.roserlhf.cli.safe_text import safe
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.report.token_fate import Fate, fates
 from rosellm.roserlhf.report.vocabulary import Vocabulary, read_vocabulary
-from rosellm.roserlhf.store import StoredTrajectory
+from rosellm.roserlhf.store import EventLog, StoredTrajectory
 from rosellm.roserlhf.trajectory import (
     CopySpan,
     ParsedAction,
@@ -40,7 +40,8 @@ def show_transcript(console: Console, folder: Path, trajectory_id: str) -> None:
     """
     with open_log(folder) as log:
         stored = find_stored(log, trajectory_id)
-        fate = fates(log, [trajectory_id], {stored.step}).get(trajectory_id)
+        attempt = attempt_of(log, stored.trajectory)
+        fate = fates(log, [attempt], {stored.step}).get(attempt)
     vocabulary = read_vocabulary(folder / "tokenizer" / "tokenizer.json")
     _show_facts(console, stored, fate)
     for heading, lines in transcript(stored.trajectory, vocabulary):
@@ -48,6 +49,18 @@ def show_transcript(console: Console, folder: Path, trajectory_id: str) -> None:
         console.print(safe(heading, "bold"))
         for line in lines:
             console.print(Padding(safe(line), (0, 0, 0, 2)))
+
+
+def attempt_of(log: EventLog, trajectory: Trajectory) -> str:
+    """Name the record that the episode began with, after which its attempt is named in the ledger."""
+    seen = [trajectory.trajectory_id]
+    while not trajectory.is_rollout and trajectory.parent is not None and trajectory.parent.record_id not in seen:
+        seen.append(trajectory.parent.record_id)
+        found = log.find(seen[-1])
+        if not found:
+            break
+        trajectory = found[-1].trajectory
+    return seen[-1]
 
 
 def _show_facts(console: Console, stored: StoredTrajectory, fate: Fate | None) -> None:

@@ -36,8 +36,9 @@ class ProbedCalls:
     """One call, with stand-ins for control tokens; empty if the template has no place for calls."""
     text: str = ""
     """The same, control tokens spelled out."""
-    same: bool = False
-    """It writes a call exactly as the call format does: rendered anew, a call keeps its text."""
+    around: tuple[str, str] | None = None
+    """What it writes before and after the very text that the call format writes; None if it writes the call otherwise: rendered
+    anew, a call then changes its text."""
 
 
 def probe_calls(template: Template, stops: tuple[str, ...]) -> ProbedCalls:
@@ -48,9 +49,13 @@ def probe_calls(template: Template, stops: tuple[str, ...]) -> ProbedCalls:
             if _CALL.name in standing and "red lamps" in standing:
                 text = template.markup.spell(Standing(standing))
                 name = _reader(text)
-                same = name is not None and text.endswith(FORMATS[name].write([_CALL], _SCHEMAS))
-                return ProbedCalls(name or "function", standing, text, same)
+                return ProbedCalls(name or "function", standing, text, None if name is None else _around(text, name))
     return ProbedCalls()
+
+
+def _around(text: str, name: str) -> tuple[str, str] | None:
+    before, found, after = text.partition(FORMATS[name].write([_CALL], _SCHEMAS))
+    return (before, after) if found else None
 
 
 def shows_tools(render: Render, markup: Markup, form: Form) -> bool:
@@ -74,7 +79,7 @@ def _written(template: Template, arguments: Any, stops: tuple[str, ...], *, answ
         return ""
     start = common(template.opening.text, text)
     ends = [place for stop in stops if (place := text.find(template.markup.stand_ins[stop], start)) >= 0]
-    return text[start : min(ends, default=len(text))].strip()
+    return text[start : min(ends, default=len(text))].rstrip()
 
 
 def _reader(text: str) -> str | None:

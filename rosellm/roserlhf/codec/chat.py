@@ -27,16 +27,15 @@ from rosellm.roserlhf.codec import layout
 from rosellm.roserlhf.codec.breaks import cause_in_template, first_difference
 from rosellm.roserlhf.codec.calls import CallFormat, call_format, parameters_of, relocated
 from rosellm.roserlhf.codec.calls.function import FunctionCalls
+from rosellm.roserlhf.codec.markers import CUT
 from rosellm.roserlhf.codec.markup import Markup, Standing
 from rosellm.roserlhf.codec.probes import FOLLOW_UPS
 from rosellm.roserlhf.codec.properties import TemplateProperties, properties_of
 from rosellm.roserlhf.codec.protocol import PrefixBreak, Spans
-from rosellm.roserlhf.codec.template import QUESTION, REPLY, Render, Template
+from rosellm.roserlhf.codec.template import QUESTION, REASONING_END, REPLY, Render, Template
 from rosellm.roserlhf.errors import RecordError, TemplateError
 from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure
 
-CUT = "cut off before the end of the turn"
-"""What the policy is told about a reply that a budget ended."""
 _SCRIPTED = FunctionCalls()
 _LEAST = 8
 """Messages below which the probes of a template have seen every shape of conversation."""
@@ -144,11 +143,18 @@ class ChatCodec:
         return self._parsed(tuple(token_ids)) if len(token_ids) <= _REMEMBERED else self._parse(token_ids)
 
     def reply(self, text: str) -> tuple[int, ...]:
-        """Encode a scripted reply, its stop token included; `name(argument, …)` of a known tool is written in its format."""
-        if self.calls.name != _SCRIPTED.name:
-            match _SCRIPTED.parse(text, self._schemas):
-                case ParsedAction(calls=(call,)) if call.name in self._schemas:
-                    text = self.calls.write((call,), self._schemas)
+        """Encode a scripted reply, its stop token included: as the template would write it, so that it stands.
+
+        `name(argument, …)` of a known tool is written in the codec's call format. Where a template wants thoughts before an answer,
+        empty ones are put there.
+        """
+        match _SCRIPTED.parse(text, self._schemas):
+            case ParsedAction(calls=(call,)) if call.name in self._schemas and self.calls.name != _SCRIPTED.name:
+                around = self.properties.calls.around if self.calls.name == self.properties.calls.format else None
+                before, after = around or (self.properties.lead, "")
+                text = f"{before}{self.calls.write((call,), self._schemas)}{after}"
+            case _ if REASONING_END not in text:
+                text = self.properties.lead + text
         return (*self._tokenizer.encode(self._whole.reply(text))[0], self.stop_ids[0])
 
     def reply_text(self, token_ids: Sequence[int]) -> str:
@@ -163,10 +169,8 @@ class ChatCodec:
         found = [self._tokenizer.control_ids[token] for token in self.properties.stops]
         eos = [] if self._tokenizer.eos_id is None else [self._tokenizer.eos_id]
         if not found and not eos:
-            fix = "set eos_token"
-            raise checks.fail(
-                TemplateError, "tokenizer", "have a token that ends a turn", "neither one of the template nor eos", fix=fix
-            )
+            got = "none after a reply, and no eos_token"
+            raise checks.fail(TemplateError, "chat template", "end a reply with a control token", got)
         return tuple(dict.fromkeys([*found, *eos]))
 
     def _rendered(self, messages: Sequence[Message]) -> Spans:

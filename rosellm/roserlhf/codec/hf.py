@@ -7,10 +7,11 @@ being text, cannot keep a marker inside a message from becoming a control id, an
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ from transformers import PreTrainedTokenizerFast
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.chat import ChatCodec
 from rosellm.roserlhf.codec.chat import Tokenizer as ChatTokenizer
+from rosellm.roserlhf.codec.description import TokenizerFacts
+from rosellm.roserlhf.codec.encoder import encoder
 from rosellm.roserlhf.codec.markers import MarkerCodec
-from rosellm.roserlhf.codec.markup import Markup, Standing
+from rosellm.roserlhf.codec.markup import Markup
+from rosellm.roserlhf.codec.template import Render
 from rosellm.roserlhf.errors import RangeError, RunFolderError, TemplateError
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"
@@ -109,94 +113,80 @@ def marker_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str
 
 
 def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, Any]], *, calls: str = "auto") -> ChatCodec:
-    """Make the codec of a tokenizer with a chat template.
+    """Make the codec of any tokenizer with a chat template.
 
     Args:
         tokenizer: it is copied; what happens to it later changes nothing here.
         tools: JSON schemas of the tools.
-        calls: format of the calls.
+        calls: format of the calls: `function`, `hermes`, `llama3`, `pythonic`, `tags`, or `auto`, the one in which the template
+            writes calls.
+
+    Raises:
+        TemplateError: there is no chat template, or one that cannot be served; the message says why.
+        ConfigError: no call format of that name.
     """
+    return ChatCodec(chat_tokenizer(tokenizer), tools, calls=calls)
+
+
+def chat_tokenizer(tokenizer: PreTrainedTokenizerFast) -> ChatTokenizer:
+    """Take from a tokenizer what the codec needs of it.
+
+    Raises:
+        TemplateError: it has no chat template, or is none of the fast ones.
+    """
+    if getattr(tokenizer, "backend_tokenizer", None) is None:
+        raise checks.fail(TemplateError, "tokenizer", "be a fast one, with a tokenizer.json", type(tokenizer).__name__)
+    if not tokenizer.chat_template:
+        raise checks.fail(TemplateError, "tokenizer", "have a chat template", "none", fix="set tokenizer.chat_template")
     backend: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
-    added: list[str] = [token["content"] for token in backend["added_tokens"] if not token["content"].replace("▁", " ").isspace()]
-    own: list[str] = [token["content"] for token in backend["added_tokens"] if not token["special"]]
-    markup = Markup(added, own)
-    control_ids: dict[str, int] = {token["content"]: token["id"] for token in backend["added_tokens"] if token["content"] in added}
-    template = str(tokenizer.chat_template)
-
-    def render(messages: list[dict[str, Any]], tools: list[Any] | None, prompt: bool) -> str:
-        try:
-            text = tokenizer.apply_chat_template(
-                messages, tools=tools, chat_template=template, add_generation_prompt=prompt, tokenize=False
-            )
-        except (jinja2.TemplateError, TypeError, AttributeError, ValueError, KeyError, IndexError) as error:
-            raise checks.fail(
-                TemplateError, "messages", "be accepted by the chat template", f"{type(error).__name__}: {error}"
-            ) from error
-        return str(text)
-
+    # runs of blanks are tokens of some vocabularies: text, whoever writes them
+    added = [token for token in backend["added_tokens"] if not token["content"].replace("▁", " ").isspace()]
+    markup = Markup([token["content"] for token in added], [token["content"] for token in added if not token["special"]])
+    control_ids: dict[str, int] = {token["content"]: token["id"] for token in added}
     decoder = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-    return ChatCodec(
-        ChatTokenizer(
-            encode=_encoder(backend, markup, control_ids),
-            decode=lambda token_ids: str(decoder.decode(list(token_ids), skip_special_tokens=False)),
-            render=render,
-            markup=markup,
-            control_ids=control_ids,
-            eos_id=tokenizer.eos_token_id,
-            identity=tokenizer_hash(tokenizer),
-        ),
-        tools,
-        calls=calls,
+    return ChatTokenizer(
+        encode=encoder(backend, markup, control_ids),
+        decode=lambda token_ids: str(decoder.decode(list(token_ids), skip_special_tokens=False)),
+        render=_renderer(tokenizer),
+        markup=markup,
+        control_ids=control_ids,
+        eos_id=tokenizer.eos_token_id,
+        identity=tokenizer_hash(tokenizer),
     )
 
 
-def _encoder(
-    backend: dict[str, Any], markup: Markup, control_ids: Mapping[str, int]
-) -> Callable[[Standing], tuple[list[int], list[tuple[int, int]]]]:
-    """Make what encodes text with stand-ins: the same tokenizer, in which each control token is spelled by its stand-in."""
-    names = markup.stand_ins
-    encoder = _respelled(backend, names)
-    as_text = _respelled(backend, {token: 2 * name for token, name in names.items()})
-    true_ids = {encoder.token_to_id(names[token]): place for token, place in control_ids.items()}
-    true_ids = {theirs: ours for theirs, ours in true_ids.items() if theirs != ours}
+def tokenizer_facts(tokenizer: PreTrainedTokenizerFast, *, logits: int | None = None) -> TokenizerFacts:
+    """Read off a tokenizer what `described` wants to know; `logits`: of its model, if known."""
 
-    def encode(text: Standing) -> tuple[list[int], list[tuple[int, int]]]:
-        ids: list[int] = []
-        places: list[tuple[int, int]] = []
-        for begin, end, by in _pieces(text, encoder, as_text):
-            encoding = by.encode(text.text[begin:end], add_special_tokens=False)
-            ids += [true_ids.get(i, i) for i in encoding.ids] if true_ids else encoding.ids
-            places += [(begin + start, begin + stop) for start, stop in encoding.offsets] if begin else encoding.offsets
-        return ids, places
+    def token(value: object) -> str | None:
+        return None if value is None else str(value)
 
-    return encode
+    return TokenizerFacts(
+        size=len(tokenizer),
+        eos=token(tokenizer.eos_token),
+        bos=token(tokenizer.bos_token),
+        pad=token(tokenizer.pad_token),
+        logits=logits,
+        clock="strftime_now" in str(tokenizer.chat_template),
+    )
 
 
-def _respelled(backend: Mapping[str, Any], names: Mapping[str, str]) -> Tokenizer:
-    """Build the same tokenizer with other texts for its control tokens; merges that would spell one out of pieces are left out."""
-    model = dict(backend["model"])
-    vocabulary = model["vocab"]
-    if isinstance(vocabulary, dict):
-        model["vocab"] = {names.get(word, word): place for word, place in vocabulary.items()}
-    else:
-        model["vocab"] = [[names.get(word, word), score] for word, score in vocabulary]
-    if "merges" in model:
-        pairs = (tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in model["merges"])
-        model["merges"] = [pair for pair in pairs if not names.keys() & {*pair, "".join(pair)}]
-    added = [token | {"content": names.get(token["content"], token["content"])} for token in backend["added_tokens"]]
-    other = {"model": model, "added_tokens": added, "truncation": None, "padding": None, "post_processor": None}
-    return Tokenizer.from_str(json.dumps({**backend, **other}))
+def _renderer(tokenizer: PreTrainedTokenizerFast) -> Render:
+    template = tokenizer.get_chat_template()
+    copied = copy.copy(tokenizer)
 
+    def render(messages: list[dict[str, Any]], tools: list[Any] | None, prompt: bool) -> str:
+        try:
+            text = copied.apply_chat_template(
+                messages, tools=tools, chat_template=template, add_generation_prompt=prompt, tokenize=False
+            )
+        except Exception as error:  # a template is a program: it may raise anything
+            words = " ".join(str(error).split())[:300]
+            said = words if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: {words}"
+            raise checks.fail(TemplateError, "messages", "be accepted by the chat template", said) from error
+        return str(text)
 
-def _pieces(text: Standing, encoder: Tokenizer, as_text: Tokenizer) -> Iterator[tuple[int, int, Tokenizer]]:
-    """Cut a text at the characters that only look like stand-ins; almost always it is one piece."""
-    begin = 0
-    for place in (*text.literal, len(text.text)):
-        if begin < place:
-            yield begin, place, encoder
-        if place < len(text.text):
-            yield place, place + 1, as_text
-        begin = place + 1
+    return render
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast:

@@ -29,8 +29,16 @@ _THOUGHTS = (
     "r\n</think>\ny",
     "r</think>y",
 )
+_NO_THOUGHTS = ("", "</think>", "\n</think>\n\n", "\n<think></think>\n", "<think>\n\n</think>\n\n")
+QUESTION_ALONE = (QUESTION,)
+"""The conversation before such a reply."""
 _THINK = "<think>"
 _SAID = placeholder(0)
+
+
+def reply_of(kind: ReplyKind) -> str:
+    """Return a reply of a kind, as most templates spell it."""
+    return {"plain": "y", "padded": " y ", "reasoning": _THOUGHTS[0]}[kind]
 
 
 def header(template: Template) -> str:
@@ -99,17 +107,22 @@ def _after_reply(template: Template, rendered: Standing) -> tuple[str, str]:
     return controls[0][1], rest[: len(rest) - len(rest.lstrip())]
 
 
-def kept(template: Template, role: str, ends: Sequence[str], said_before: str) -> frozenset[ReplyKind]:
+def kept(template: Template, role: str, ends: Sequence[str]) -> frozenset[ReplyKind]:
     """Find the kinds of replies that stand as they were sampled when a message of that role follows."""
+    spellings = {"plain": [f"{before}y" for before in _NO_THOUGHTS], "padded": [" y "], "reasoning": _THOUGHTS}
+    return frozenset(kind for kind in KINDS if any(_stands(template, reply, role, ends) for reply in spellings[kind]))
+
+
+def lead(template: Template, roles: Sequence[str], ends: Sequence[str]) -> str:
+    """Return what a reply without thoughts has to begin with so that it stands: nothing, or thoughts that are empty."""
+    fits = (before for before in _NO_THOUGHTS if any(_stands(template, f"{before}y", role, ends) for role in roles))
+    return next(fits, "")
+
+
+def _stands(template: Template, reply: str, role: str, ends: Sequence[str]) -> bool:
     spell = template.markup.spell
-    begun = spell(template.opening)
-    spellings = {"plain": ("y", f"{spell(Standing(said_before))}y"), "padded": (" y ",), "reasoning": _THOUGHTS}
-
-    def stands(reply: str) -> bool:
-        text = spell(template.text([QUESTION, Message("assistant", reply), FOLLOW_UPS[role]]))
-        return text.startswith(tuple(begun + reply + end for end in ends or ("",)))
-
-    return frozenset(kind for kind in KINDS if any(map(stands, spellings[kind])))
+    text = spell(template.text([QUESTION, Message("assistant", reply), FOLLOW_UPS[role]]))
+    return text.startswith(tuple(spell(template.opening) + reply + end for end in ends or ("",)))
 
 
 def is_local(template: Template, role: str) -> bool:

@@ -31,6 +31,8 @@ class TemplateProperties:
     """Control tokens that end the assistant's turn; none if it writes no such token."""
     glue: str
     """Blanks that it writes between that token and the next message."""
+    lead: str
+    """What a reply without thoughts begins with, so that it stands as it was sampled: nothing, or thoughts that are empty."""
     own: frozenset[str]
     """Control tokens that a reply may hold."""
     refuses: Mapping[str, str]
@@ -81,7 +83,7 @@ def properties_of(render: Render, markup: Markup) -> TemplateProperties:
         got = markup.spell(Standing(header))
         fix = "its replies have parts that a text cannot carry: it needs a codec of its own"
         raise checks.fail(TemplateError, "chat template", "take a reply as the policy says it", f"{got!r} before it", fix=fix)
-    kept = [{role: probes.kept(template, role, stops, header) for role in accepted} for template in served]
+    kept = [{role: probes.kept(template, role, stops) for role in accepted} for template in served]
     best = max(range(len(kept)), key=lambda place: sum(map(len, kept[place].values())))
     template = served[best]
     return TemplateProperties(
@@ -89,6 +91,7 @@ def properties_of(render: Render, markup: Markup) -> TemplateProperties:
         prompt=markup.spell(Standing(probes.generation_prompt(template))),
         stops=stops,
         glue=glue,
+        lead=probes.lead(template, accepted, stops),
         own=markup.own,
         refuses=refuses,
         keeps=kept[best],

@@ -21,7 +21,7 @@ REPLY = placeholder(-1)
 """The reply in a short conversation of which only what follows it matters."""
 REASONING_END = "</think>"
 _REASONING_START = "<think>"
-_Shape = tuple[tuple[str, str | None, str | None, bool], ...]
+_Shape = tuple[tuple[str, str | None, str | None], ...]
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,16 @@ class Template:
     ) -> None:
         self._render, self.markup = render, markup
         self._tools = [dict(tool) for tool in tools]
-        self._tool_texts = list(strings(self._tools))
+        tool_texts = list(_strings(self._tools))
+        self._spelling_tools = tool_texts if markup.marker(tool_texts) else []
         self.form = form or Form()
-        self._tail_of = lru_cache(maxsize=1024)(self._tail_skeleton)
+        self._hollow = lru_cache(maxsize=1024)(self._skeleton)
+        self._hollow_tail = lru_cache(maxsize=1024)(self._tail_skeleton)
 
     def text(self, messages: Sequence[Message], *, prompt: bool = True) -> Standing:
         """Render a conversation; `prompt`: with the generation prompt at its end."""
         texts = [text for message in messages for text in (message.content, message.name, message.call_id) if text]
-        marker = self.markup.marker([*texts, *self._tool_texts])
+        marker = self.markup.marker([*texts, *self._spelling_tools])
         chat = [self._chat_message(message, marker) for message in messages]
         return self.markup.stand_in(self._render(chat, self.markup.mark_all(self._tools, marker) or None, prompt), marker)
 
@@ -73,12 +75,15 @@ class Template:
         return self.markup.stand_in(self.markup.mark(content, marker, policy=True), marker)
 
     def skeleton(self, messages: Sequence[Message]) -> str:
-        """Render a conversation with a placeholder for every content; an empty content stays empty."""
-        return self.text(_hollow(_shape(messages))).text
+        """Render a conversation with a placeholder for every content."""
+        return self._hollow(_shape(messages))
 
     def tail_skeleton(self, new_messages: Sequence[Message]) -> str:
         """Render what follows a reply, with a placeholder for every new content."""
-        return self._tail_of(_shape(new_messages))
+        return self._hollow_tail(_shape(new_messages))
+
+    def _skeleton(self, shape: _Shape) -> str:
+        return self.text(_hollow(shape)).text
 
     def _tail_skeleton(self, shape: _Shape) -> str:
         return self.text([QUESTION, Message("assistant", REPLY), *_hollow(shape)]).text.partition(REPLY)[2]
@@ -129,24 +134,21 @@ class Template:
 
 
 def _shape(messages: Sequence[Message]) -> _Shape:
-    return tuple((message.role, message.name, message.call_id, bool(message.content)) for message in messages)
+    return tuple((message.role, message.name, message.call_id) for message in messages)
 
 
 def _hollow(shape: _Shape) -> list[Message]:
-    return [
-        Message(role, placeholder(place) if filled else "", name, call_id)
-        for place, (role, name, call_id, filled) in enumerate(shape)
-    ]
+    return [Message(role, placeholder(place), name, call_id) for place, (role, name, call_id) in enumerate(shape)]
 
 
-def strings(value: Any) -> Iterator[str]:
+def _strings(value: Any) -> Iterator[str]:
     """List the strings of a JSON value, names included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield key
-            yield from strings(item)
+            yield from _strings(item)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from strings(item)
+            yield from _strings(item)

@@ -1,98 +1,93 @@
-"""An engine in this process: waves of requests, sampled together over one attention cache, by a few single-threaded workers.
+"""An engine in this process: waves of requests, sampled together over attention caches, by a few single-threaded workers.
 
 ```
-episode ──generate──▶ waiting list ──▶ wave (everyone who waits) ──▶ batches of rows ──▶ worker threads ──▶ Chunk ──▶ episode
-publish ──waits for the wave to end──▶ new weights, new version, empty cache
+episode ──generate──▶ waiting list ──▶ wave (everyone who waits) ──▶ batches by block of rows ──▶ worker threads ──▶ Chunk
+publish ──waits for the wave to end──▶ new weights, new version, nothing cached
 ```
-Every request has its own random stream, a batch is computed by one thread, and batches are cut by arrival, so neither the number of
-threads nor who else is in the wave changes a draw (float32 rounding of a batch's matrix products depends on its size alone).
+Every request has its own random stream, a batch is computed by one thread, and rows are given out by arrival, so neither the number
+of threads nor who else is in the wave changes a draw (float32 rounding of a batch's matrix products depends on its size alone).
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
 import math
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from rosellm.roserlhf import checks
-from rosellm.roserlhf.engine.llama import Cache, LlamaStep
+from rosellm.roserlhf.engine.batch import Continuation, Sampler
+from rosellm.roserlhf.engine.llama import LlamaStep
 from rosellm.roserlhf.engine.protocol import Ack, Chunk, PolicyHandle, Request
-from rosellm.roserlhf.engine.streams import uniforms
+from rosellm.roserlhf.engine.rows import Block, Rows
+from rosellm.roserlhf.engine.weights import Precision
 from rosellm.roserlhf.errors import NonFiniteError, RangeError
-from rosellm.roserlhf.models.causal import load_weights
+from rosellm.roserlhf.models.vocabulary import spoken_ids
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import LlamaForCausalLM
 
-
-@dataclass
-class _Row:
-    """A cache row and the ids whose keys and values it holds."""
-
-    index: int
-    ids: tuple[int, ...] = ()
-    session: str = ""
-    """Whose row it is; empty if it is lent for one request."""
-
-
-@dataclass
-class _Sequence:
-    """One request while it is sampled."""
-
-    request: Request
-    row: _Row
-    budget: int
-    sampled: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    stop_reason: str | None = None
-    draws: NDArray[np.float64] = field(init=False)
-    """One uniform number for each token that may be sampled."""
-
-    def __post_init__(self) -> None:
-        self.draws = uniforms(self.request.stream, self.budget)
-
-    def accept(self, token: int, logprob: float) -> None:
-        self.sampled.append(token)
-        self.logprobs.append(logprob)
-        if token in self.request.sampling.stop_ids:
-            self.stop_reason = "stop"
-        elif len(self.sampled) == self.budget:
-            self.stop_reason = "length"
+_LARGE = 2**24
+"""Parameters from which 32 rows keep a processor's matrix units busy; below it, what each forward pass costs apart from them is
+shared by 256."""
 
 
 class LocalEngine:
     """Sample from a Llama-architecture model on this machine.
 
+    Memory is the weights, once, and keys and values of the rows and positions that were used so far (`forget` keeps it for the
+    next ones): layers × 2 × key-value heads × head dimension numbers per token and row.
+
     Args:
-        model: a `transformers` Llama model; its weights are copied, later changes to it are seen only through `publish`.
+        model: a `transformers` Llama model, with or without adapters; its weights are copied, adapters merged, and later changes to
+            it are seen only through `publish`.
         version: name of the policy these weights are.
         threads: worker threads; each runs torch single-threaded.
-        cache_rows: sessions whose attention cache is kept; more of them cost recomputation, never a different result.
-        batch_rows: sequences per forward pass.
+        cache_rows: sessions whose attention cache is kept, and requests of a wave; more of them cost recomputation, never a
+            different result. None: four batches.
+        batch_rows: sequences per forward pass, and so the work of one thread. None: 32 for a model of 16 million parameters or
+            more, else 256.
+        positions: longest sequence, prompt and reply; None for the model's own.
+        weights: precision of the copy; the log-probabilities recorded are always those of what was really sampled from.
+        vocabulary: ids from this on are never sampled, as if the model had no such outputs; None for those of the model
+            (`models.vocabulary`). The learner must leave out the same ones, so narrow the model rather than the engine.
+
+    Raises:
+        RangeError: a variant of Llama that is not computed here, or an option out of range.
+        ModelError: another architecture than Llama.
+        CheckpointError: parameters beside those of a Llama.
     """
 
     def __init__(
-        self, model: LlamaForCausalLM, *, version: str, threads: int = 2, cache_rows: int = 1024, batch_rows: int = 256
+        self,
+        model: LlamaForCausalLM | PeftModel,
+        *,
+        version: str,
+        threads: int = 2,
+        cache_rows: int | None = None,
+        batch_rows: int | None = None,
+        positions: int | None = None,
+        weights: Precision = "float32",
+        vocabulary: int | None = None,
     ) -> None:
-        for name, count in (("threads", threads), ("cache_rows", cache_rows), ("batch_rows", batch_rows)):
+        if batch_rows is None:
+            batch_rows = 32 if sum(parameter.numel() for parameter in model.parameters()) >= _LARGE else 256
+        cache_rows = 4 * batch_rows if cache_rows is None else cache_rows
+        for name, count in (("threads", threads), ("batch_rows", batch_rows), ("cache_rows", cache_rows)):
             checks.number_in(count, name, 1, math.inf)
-        self._model = copy.deepcopy(model)
-        self._step = LlamaStep(model.config)
-        self._step.load(self._model)
-        self._positions = int(model.config.max_position_embeddings)
-        self._cache: Cache = self._step.new_cache(cache_rows, self._positions)
-        self._batch_rows, self._cache_rows = batch_rows, cache_rows
-        self.forget()
+        longest, ids = int(model.config.max_position_embeddings), spoken_ids(model)
+        self._positions = longest if positions is None else positions
+        self._vocabulary = ids if vocabulary is None else vocabulary
+        checks.number_in(self._positions, "positions", 2, longest)
+        checks.number_in(self._vocabulary, "vocabulary", 1, ids)
+        self._step = LlamaStep(model, positions=self._positions, precision=weights)
+        self._sampler = Sampler(self._step, self._positions, self._vocabulary, model.device)
+        self._cache_rows = cache_rows
+        self._rows = Rows(self._step.new_cache, cache_rows, batch_rows)
         self._version = version
         self._pending: list[tuple[Request, asyncio.Future[Chunk]]] = []
         self._drainer: asyncio.Task[None] | None = None
@@ -113,8 +108,8 @@ class LocalEngine:
         if not 0 < len(request.prompt_ids) < self._positions:
             raise checks.fail(RangeError, "prompt_ids", f"hold 1 to {self._positions - 1} tokens", len(request.prompt_ids))
         for extreme in (min(request.prompt_ids), max(request.prompt_ids)):
-            if not 0 <= extreme < self._model.config.vocab_size:
-                raise checks.fail(RangeError, "prompt_ids", f"be in [0, {self._model.config.vocab_size})", extreme)
+            if not 0 <= extreme < self._vocabulary:
+                raise checks.fail(RangeError, "prompt_ids", f"be in [0, {self._vocabulary})", extreme)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Chunk] = loop.create_future()
         self._pending.append((request, answer))
@@ -133,16 +128,14 @@ class LocalEngine:
             if not bool(tensor.isfinite().all()):
                 raise checks.fail(NonFiniteError, "policy", "be finite", f"NaN or infinity in {name} of {policy.version!r}")
         async with self._busy:
-            load_weights(self._model, policy.tensors)
-            self._step.load(self._model)
+            self._step.weights.load(policy.tensors)
             self.forget()
             self._version = policy.version
         return Ack(policy.version)
 
     def forget(self) -> None:
         """Drop every session, so that what comes next is computed as by a new engine; not while a wave is sampled."""
-        self._free = [_Row(index) for index in reversed(range(self._cache_rows))]
-        self._sessions: OrderedDict[str, _Row] = OrderedDict()
+        self._rows.forget()
 
     def close(self) -> None:
         """Stop the worker threads."""
@@ -157,7 +150,7 @@ class LocalEngine:
             async with self._busy:
                 wave, self._pending = self._pending[: self._cache_rows], self._pending[self._cache_rows :]
                 try:
-                    chunks = await self._sample(wave)
+                    chunks = await self._sample([request for request, _ in wave])
                 except BaseException as error:  # hand the failure to those who wait, whatever it is
                     for _, answer in wave:
                         if not answer.done():
@@ -169,103 +162,23 @@ class LocalEngine:
                 if not answer.done():
                     answer.set_result(chunk)
 
-    async def _sample(self, wave: Sequence[tuple[Request, asyncio.Future[Chunk]]]) -> list[Chunk]:
-        rows = self._assign_rows([request for request, _ in wave])
-        sequences = [
-            _Sequence(request, row, min(request.sampling.max_tokens, self._positions - len(request.prompt_ids)))
-            for (request, _), row in zip(wave, rows, strict=True)
+    async def _sample(self, wave: Sequence[Request]) -> list[Chunk]:
+        continuations = [
+            Continuation(request, row, min(request.sampling.max_tokens, self._positions - len(request.prompt_ids)))
+            for request, row in zip(wave, self._rows.assign(wave), strict=True)
         ]
+        batches: dict[Block, list[Continuation]] = {}
+        for one in continuations:
+            batches.setdefault(one.row.block, []).append(one)
         loop = asyncio.get_running_loop()
-        batches = [sequences[i : i + self._batch_rows] for i in range(0, len(sequences), self._batch_rows)]
-        work = [loop.run_in_executor(self._workers, self._sample_batch, batch) for batch in batches]
+        work = [loop.run_in_executor(self._workers, self._sampler.sample, *batch) for batch in batches.items()]
         failures = [found for found in await asyncio.gather(*work, return_exceptions=True) if found is not None]
-        for sequence in sequences:
-            sequence.row.ids = () if failures else sequence.request.prompt_ids + tuple(sequence.sampled[:-1])
-            if not sequence.row.session:
-                self._free.append(sequence.row)
+        for one in continuations:
+            self._rows.keep(one.row, () if failures else one.ids)
         if failures:
             raise failures[0]
-        return [Chunk(tuple(s.sampled), tuple(s.logprobs), self._version, s.stop_reason) for s in sequences]
+        return [self._chunk(one) for one in continuations]
 
-    def _assign_rows(self, requests: Sequence[Request]) -> list[_Row]:
-        """Give every request a cache row: its session's own, a free one, or that of the session unused for longest.
-
-        A session has one row; further requests of it in the same wave are served like requests without a session.
-        """
-        for request in requests:
-            if request.session in self._sessions:
-                self._sessions.move_to_end(request.session)
-        rows, served = [], set()
-        for request in requests:
-            session = "" if request.session in served else request.session
-            served.add(session)
-            row = self._sessions.get(session)
-            if row is None:
-                row = self._free.pop() if self._free else self._sessions.popitem(last=False)[1]
-                row.ids, row.session = (), session
-                if session:
-                    self._sessions[session] = row
-            known = len(row.ids)
-            if known >= len(request.prompt_ids) or request.prompt_ids[:known] != row.ids:
-                row.ids = ()
-            rows.append(row)
-        return rows
-
-    @torch.inference_mode()
-    def _sample_batch(self, batch: list[_Sequence]) -> None:
-        current = sorted(batch, key=lambda s: s.row.index)
-        logits = self._prefill(current)
-        while True:
-            for sequence, token, logprob in zip(current, *_choose(logits, current), strict=True):
-                if sequence.stop_reason is None:
-                    sequence.accept(token, logprob)
-            active = [s for s in current if s.stop_reason is None]
-            if not active:
-                return
-            # neighbouring rows are read in place, others are copied out: finished rows stay until they are the majority
-            current = active if 2 * len(active) <= len(current) else current
-            starts = [len(s.request.prompt_ids) + len(s.sampled) - 1 for s in current]
-            logits = self._forward(current, [s.sampled[-1:] for s in current], starts)
-
-    def _prefill(self, current: Sequence[_Sequence]) -> Tensor:
-        """Run what is new in each prompt, rows of similar length together: one long observation must not pad all the others."""
-        fresh = [s.request.prompt_ids[len(s.row.ids) :] for s in current]
-        buckets: dict[int, list[int]] = {}
-        for i, ids in enumerate(fresh):
-            buckets.setdefault(len(ids).bit_length(), []).append(i)
-        parts = [
-            self._forward([current[i] for i in members], [fresh[i] for i in members], [len(current[i].row.ids) for i in members])
-            for members in buckets.values()
-        ]
-        order = torch.tensor([i for members in buckets.values() for i in members], device=parts[0].device)
-        return torch.cat(parts)[order.argsort()]
-
-    def _forward(self, active: Sequence[_Sequence], fresh: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
-        device, end = self._model.device, self._positions - 1
-        width = max(len(ids) for ids in fresh)
-        padded = torch.tensor([[*ids, *([0] * (width - len(ids)))] for ids in fresh], device=device)
-        # a padded token lands after its row's last real one, at a place that the next real token overwrites before it is read
-        positions = torch.tensor([[min(start + i, end) for i in range(width)] for start in starts], device=device)
-        rows = [s.row.index for s in active]
-        last = torch.tensor([len(ids) - 1 for ids in fresh], device=device)
-        return self._step.forward(padded, positions, rows, self._cache, last, span=min(max(starts) + width, end + 1))
-
-
-def _choose(logits: Tensor, active: Sequence[_Sequence]) -> tuple[list[int], list[float]]:
-    """Draw one token a row by inverting its cumulative distribution; greedy rows take the largest logit.
-
-    Args:
-        logits: `[B, V]`, float32.
-        active: the B sequences, with their temperatures and their own draws.
-
-    Returns:
-        B token ids and their log-probabilities under the distribution sampled from (temperature 1 for greedy rows).
-    """
-    temperatures = torch.tensor([s.request.sampling.temperature or 1.0 for s in active], device=logits.device)
-    logprobs = torch.log_softmax(logits / temperatures[:, None], -1)
-    cumulative = logprobs.double().exp().cumsum(-1)
-    draws = torch.tensor([s.draws[min(len(s.sampled), s.budget - 1)] for s in active], device=logits.device, dtype=torch.float64)
-    drawn = torch.searchsorted(cumulative, draws[:, None] * cumulative[:, -1:], right=True).squeeze(-1)
-    greedy = torch.tensor([s.request.sampling.temperature == 0 for s in active], device=logits.device)
-    tokens = torch.where(greedy, logits.argmax(-1), drawn.clamp(max=logits.shape[-1] - 1))
-    return tokens.tolist(), logprobs.gather(-1, tokens[:, None]).squeeze(-1).tolist()
+    def _chunk(self, one: Continuation) -> Chunk:
+        supports = tuple(one.supports) if any(support is not None for support in one.supports) else None
+        return Chunk(tuple(one.sampled), tuple(one.logprobs), self._version, one.stop_reason, supports)

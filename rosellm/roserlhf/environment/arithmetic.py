@@ -33,7 +33,7 @@ class Arithmetic(ToolEnvironment):
     """How many operations a question may take, 1 to 3: the difficulty."""
     largest: ClassVar[int] = 99
     """Largest number in a question; the smallest is 2."""
-    capabilities: ClassVar[Capabilities] = Capabilities(snapshot=True, instant=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(instant=True, snapshot=True)
     vocabulary: ClassVar[tuple[str, ...]] = (
         *dict.fromkeys(piece for template in TEMPLATES for piece in template.pieces if len(piece) > 1),
         "calculator(",

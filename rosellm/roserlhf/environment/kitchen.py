@@ -37,7 +37,7 @@ class Kitchen(ToolEnvironment):
     reply without an executable call; `steps` −1 for each action that was carried out. Only `correct` carries a weight.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(snapshot=True, instant=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(instant=True, snapshot=True)
     told: ClassVar[bool] = True
     """Whether the prompt says where the wanted thing is; if not, it must be searched for."""
     vocabulary: ClassVar[tuple[str, ...]] = (

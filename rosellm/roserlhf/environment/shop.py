@@ -38,7 +38,7 @@ class Shop(ToolEnvironment):
     `cost` −1 for each tool call beyond the four that suffice. Only `correct` carries a weight.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(snapshot=True, instant=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(instant=True, snapshot=True)
     vocabulary: ClassVar[tuple[str, ...]] = (
         "What do ",
         " and ",

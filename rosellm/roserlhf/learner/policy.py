@@ -5,16 +5,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rosellm.roserlhf.batching.rows import Row
-from rosellm.roserlhf.batching.tensors import Batch, by_length, pad
+from rosellm.roserlhf.batching.tensors import Batch, by_length, micro_batches, pad
 from rosellm.roserlhf.learner.step import NOTHING_TO_TRAIN, Stepper, StepReport
-from rosellm.roserlhf.losses import Aggregation, policy_logprobs, step_denominator
+from rosellm.roserlhf.losses import Aggregation, Layout, policy_logprobs, step_denominator
 from rosellm.roserlhf.masked import Partial, partial
 from rosellm.roserlhf.metrics import merge
 from rosellm.roserlhf.store.updates import Update, UpdatedRow
@@ -35,6 +35,7 @@ class Objective(Protocol):
         /,
         *,
         denominator: Tensor | float,
+        **layout: Unpack[Layout],
     ) -> Any: ...
 
 
@@ -84,11 +85,12 @@ def update_policy(
         rows: those with tokens in the loss are used; behaviour log-probabilities are the recorded ones.
         objective: log-probabilities and advantages → loss and partials.
         step: training step, named in the evidence.
-        denominator_mode: unit of the denominator, computed once per optimizer step over all its micro-batches.
+        denominator_mode: unit of the denominator, computed once per optimizer step over all its micro-batches. Its sequences are
+            rollouts, which may have several rows.
         temperature: of the sampled distribution.
         epochs, minibatches: passes, and optimizer steps per pass.
-        micro_batch_rows: rows per forward pass.
-        shuffle: (epoch, count) → order of the rows.
+        micro_batch_rows: rows per forward pass; more where a single rollout has more and must not be cut.
+        shuffle: (epoch, count) → order of the rollouts.
 
     Returns:
         The report, with the evidence of every update.
@@ -103,11 +105,11 @@ def update_policy(
     partials: list[Mapping[str, Partial]] = []
     log_ratios: list[Tensor] = []
     trained: set[str] = set()
-    for epoch, chosen in _minibatches(live, epochs, minibatches, shuffle):
-        batches = [
-            pad(chosen[i : i + micro_batch_rows], stepper.parameters[0].device) for i in range(0, len(chosen), micro_batch_rows)
-        ]
-        denominator = step_denominator([batch.loss_mask for batch in batches], denominator_mode)
+    for epoch, chosen in _minibatches(live, epochs, minibatches, shuffle, whole_rollouts=denominator_mode != "token"):
+        batches = batches_of(chosen, micro_batch_rows, denominator_mode, stepper.parameters[0].device)
+        masks, ids = [batch.loss_mask for batch in batches], [batch.sequence_ids for batch in batches]
+        known = [one for one in ids if one is not None]
+        denominator = step_denominator(masks, denominator_mode, sequence_ids=known or None)
         report, seen = _one_update(stepper, batches, objective, denominator, temperature, learning_rate)
         partials.append(report.partials)
         log_ratios.append(torch.cat([one.log_ratios for one in seen]))
@@ -132,13 +134,39 @@ def update_policy(
 
 
 def _minibatches(
-    rows: Sequence[Row], epochs: int, minibatches: int, shuffle: Callable[[int, int], Sequence[int]]
+    rows: Sequence[Row],
+    epochs: int,
+    minibatches: int,
+    shuffle: Callable[[int, int], Sequence[int]],
+    *,
+    whole_rollouts: bool,
 ) -> Iterator[tuple[int, list[Row]]]:
-    """Yield (epoch, rows in the order of the forward passes) for every update; no update is empty."""
+    """Yield (epoch, rows in the order of the forward passes) for every update; no update is empty, none has part of a rollout."""
+    rollouts: dict[str, list[Row]] = {}
+    for row in rows:
+        rollouts.setdefault(row.rollout_id, []).append(row)
+    units = list(rollouts.values())
     for epoch in range(epochs):
-        order = np.asarray(shuffle(epoch, len(rows)), dtype=np.int64)
-        for part in np.array_split(order, min(minibatches, len(rows))):
-            yield epoch, by_length([rows[i] for i in part])
+        order = np.asarray(shuffle(epoch, len(units)), dtype=np.int64)
+        for part in np.array_split(order, min(minibatches, len(units))):
+            yield epoch, by_length((row for i in part for row in units[i]), whole_rollouts=whole_rollouts)
+
+
+def batches_of(
+    rows: Sequence[Row], micro_batch_rows: int, denominator_mode: Aggregation, device: torch.device | str = "cpu"
+) -> list[Batch]:
+    """Pad the rows of one update, in their order, into its micro-batches.
+
+    Unless the loss is a mean over tokens its unit is the rollout: the rows of one stay together and are one sequence.
+    """
+    whole = denominator_mode != "token"
+    several = whole and any(row.part_of is not None for row in rows)
+    return [pad(part, device, by_rollout=several) for part in micro_batches(rows, micro_batch_rows, whole_rollouts=whole)]
+
+
+def layout_of(batch: Batch) -> Layout:
+    """Tell an objective which rows of a micro-batch are one sequence; nothing where each is one."""
+    return {} if batch.sequence_ids is None else {"sequence_ids": batch.sequence_ids}
 
 
 def _one_update(
@@ -153,8 +181,9 @@ def _one_update(
     seen: dict[int, _Seen] = {}
 
     def loss_of(batch: Batch) -> tuple[Tensor, Mapping[str, Partial]]:
-        current = policy_logprobs(stepper.model, batch.input_ids, temperature=temperature)
-        output = objective(current, batch.behaviour_logprobs, batch.advantages, batch.loss_mask, denominator=denominator)
+        current = policy_logprobs(stepper.model, batch.input_ids, temperature=temperature, support=batch.support)
+        columns = (current, batch.behaviour_logprobs, batch.advantages, batch.loss_mask)
+        output = objective(*columns, denominator=denominator, **layout_of(batch))
         known = current.detach()
         seen[id(batch)] = _Seen(known[batch.policy_mask], (known - batch.behaviour_logprobs)[batch.loss_mask])
         return output.loss, {**output.partials, "sampled_entropy": partial(-current, batch.loss_mask)}

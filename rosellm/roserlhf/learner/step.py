@@ -7,8 +7,9 @@ what is learnt: the number of workers not in a single bit, the cut into micro-ba
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -55,7 +56,7 @@ class Stepper(Generic[_B]):
         self.model = model
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(self.parameters, lr=learning_rate, weight_decay=weight_decay)
-        self._clip = gradient_clip
+        self._clip, self._at_once = gradient_clip, workers
         self._workers = ThreadPoolExecutor(workers, "learner", initializer=torch.set_num_threads, initargs=(1,))
 
     def close(self) -> None:
@@ -72,13 +73,10 @@ class Stepper(Generic[_B]):
             loss_of: micro-batch → (its share of the step's loss, its partials). Shares add up.
             learning_rate: of this step.
         """
-        shares = list(self._workers.map(lambda batch: self._differentiate(batch, loss_of), batches))
-        if not shares:
+        total, partial_sums, losses = self._differentiate_all(batches, loss_of)
+        if not losses:
             return NOTHING_TO_TRAIN
-        total = [
-            torch.stack(parts).sum(0) if len(parts) > 1 else parts[0] for parts in zip(*(g for g, _, _ in shares), strict=True)
-        ]
-        partials, loss = merge([p for _, p, _ in shares]), float(torch.stack([share for _, _, share in shares]).sum())
+        partials, loss = merge(partial_sums), float(torch.stack(losses).sum())
         norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in total]))
         if not bool(norm.isfinite()):
             return StepReport(partials, loss, float(norm), "the gradient is not finite")
@@ -90,6 +88,28 @@ class Stepper(Generic[_B]):
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return StepReport(partials, loss, float(norm), None)
+
+    def _differentiate_all(
+        self, batches: Sequence[_B], loss_of: Callable[[_B], tuple[Tensor, Mapping[str, Partial]]]
+    ) -> tuple[list[Tensor], list[Mapping[str, Partial]], list[Tensor]]:
+        """Add up the gradients in the order of the micro-batches; few are held at a time, as large as the model."""
+        total: list[Tensor] = []
+        partials: list[Mapping[str, Partial]] = []
+        losses: list[Tensor] = []
+        waiting: deque[Future[tuple[tuple[Tensor, ...], Mapping[str, Partial], Tensor]]] = deque()
+        try:
+            for batch in [*batches, *[None] * self._at_once]:
+                if batch is not None:
+                    waiting.append(self._workers.submit(self._differentiate, batch, loss_of))
+                if waiting and (batch is None or len(waiting) > self._at_once):
+                    gradients, partial, loss = waiting.popleft().result()
+                    total = [a.add_(b) for a, b in zip(total, gradients, strict=True)] if total else list(gradients)
+                    partials.append(partial)
+                    losses.append(loss)
+        finally:
+            for left in waiting:
+                left.cancel()
+        return total, partials, losses
 
     def _differentiate(
         self, batch: _B, loss_of: Callable[[_B], tuple[Tensor, Mapping[str, Partial]]]

@@ -29,8 +29,8 @@ def check_config(about: Mapping[str, Any], where: str) -> None:
             ModelError,
             "model",
             "be dense",
-            f"the mixture of experts {kind!r} ({experts}) in {where}: which experts a token took while it was sampled is not recorded, "
-            "so that the log-probabilities of sampling and learning could be those of different experts",
+            f"the mixture of experts {kind!r} ({experts}) in {where}: which experts a sampled token took is not recorded, so that "
+            "the log-probabilities of sampling and learning could be those of different experts",
         )
     if about.get("quantization_config"):
         raise checks.fail(ModelError, "model", "have weights that can be trained", f"quantised ones in {where}")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
+import copy
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import CheckpointError, RangeError
+from rosellm.roserlhf.models.adapters import BASE, adapter_parameters, base_identity, check_base, has_adapters, merged
+from rosellm.roserlhf.models.identity import weights_hash as weights_hash
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import LlamaForCausalLM
 
 
@@ -65,18 +69,38 @@ def build_llama(
         return LlamaForCausalLM(config)
 
 
-def weights(model: torch.nn.Module) -> dict[str, Tensor]:
-    """Detached CPU copies of the parameters under their names; tied parameters appear once."""
-    return {name: parameter.detach().to("cpu", copy=True).contiguous() for name, parameter in model.named_parameters()}
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    """Detached CPU copies of what is trained, under its names: what a checkpoint holds and a policy version is known by.
+
+    For a whole model that is every parameter, tied ones once; for a model from `with_adapters` the adapters alone, and with them,
+    as `base_sha256`, which base they belong to.
+    """
+    own = {name: parameter.detach().to("cpu", copy=True).contiguous() for name, parameter in _own(model).items()}
+    return own | {BASE: base_identity(model)} if has_adapters(model) else own
 
 
-def load_weights(model: torch.nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Copy tensors into the parameters of the same names, all of them or none.
+def merged_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Detached CPU copies of all weights, adapters merged in, under the names of a model without: what an engine takes over."""
+    return merged(model) if has_adapters(model) else weights(model)
+
+
+def merged_model(model: LlamaForCausalLM | PeftModel) -> LlamaForCausalLM:
+    """The model itself, or of one with adapters a copy that has them merged in: what an engine is built from."""
+    if not has_adapters(model):
+        return cast("LlamaForCausalLM", model)
+    return cast("LlamaForCausalLM", copy.deepcopy(model).merge_and_unload().requires_grad_(True))
+
+
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy what `weights` took into the parameters of the same names, all of them or none.
 
     Raises:
-        CheckpointError: a name is missing or unknown, or a shape differs.
+        CheckpointError: a name is missing or unknown, a shape differs, or adapters were trained on another base.
     """
-    own = dict(model.named_parameters())
+    if has_adapters(model):
+        check_base(model, tensors.get(BASE))
+        tensors = {name: tensor for name, tensor in tensors.items() if name != BASE}
+    own = _own(model)
     if own.keys() != tensors.keys():
         odd = sorted(own.keys() ^ tensors.keys())
         raise checks.fail(CheckpointError, "weights", "name exactly the parameters of the model", f"differences at {odd[:3]}")
@@ -88,17 +112,17 @@ def load_weights(model: torch.nn.Module, tensors: dict[str, Tensor]) -> None:
             parameter.copy_(tensors[name])
 
 
-def weights_hash(tensors: dict[str, Tensor]) -> str:
-    """SHA-256 over names, shapes and bytes: the identity of a policy version."""
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(f"{name}{tuple(tensors[name].shape)}{tensors[name].dtype}".encode())
-        digest.update(tensors[name].numpy().tobytes())
-    return digest.hexdigest()
+def _own(model: nn.Module) -> dict[str, nn.Parameter]:
+    return adapter_parameters(model) if has_adapters(model) else dict(model.named_parameters())
 
 
-def export_model(model: LlamaForCausalLM, folder: Path) -> None:
-    """Write the model in the Hugging Face layout (`config.json`, `model.safetensors`), loadable with `from_pretrained`."""
+def export_model(model: LlamaForCausalLM | PeftModel, folder: Path) -> None:
+    """Write the whole model, adapters merged, in the Hugging Face layout: configurations and `model.safetensors`.
+
+    What `from_pretrained` makes of it computes the same logits; only where adapters were merged they differ by rounding, since
+    `(W + s B A) x` is not added up in the order of `W x + s B (A x)`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     model.config.save_pretrained(folder)
-    save_file(weights(model), folder / "model.safetensors", metadata={"format": "pt"})
+    model.generation_config.to_json_file(folder / "generation_config.json")  # not save_pretrained, which judges the defaults
+    save_file(merged_weights(model), folder / "model.safetensors", metadata={"format": "pt"})

@@ -16,14 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 
-from rosellm.roserlhf.errors import MissingExtraError
+from rosellm.roserlhf import checks
+from rosellm.roserlhf.errors import MissingExtraError, ModelError
 from rosellm.roserlhf.models.architecture import check_config
 from rosellm.roserlhf.models.cache import cached
 from rosellm.roserlhf.models.foreign import loading
 
-_FORM = 1
+_FORM = 2
 """Counts changes of what is written here."""
+_SPLIT = "tokenizer.ggml.pre"
+_GPT2_SPLITS = (None, "default", "gpt-2")
+_DIGITS_ALONE = ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b")
 
 
 def converted(path: Path, tell: Callable[[str], None]) -> Path:
@@ -54,15 +59,18 @@ def converted(path: Path, tell: Callable[[str], None]) -> Path:
 
 
 def _convert(path: Path, folder: Path) -> None:
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+    from transformers import AutoConfig, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
     where: dict[str, Any] = {"gguf_file": path.name, "local_files_only": True, "trust_remote_code": False}
     with loading(str(path)):
-        about = AutoConfig.from_pretrained(path.parent, **where).to_dict()
-    check_config(about, str(path))
+        config = AutoConfig.from_pretrained(path.parent, **where)
+    check_config(config.to_dict(), str(path))
     with loading(str(path)):
         tokenizer = AutoTokenizer.from_pretrained(path.parent, **where)
-        loaded = AutoModelForCausalLM.from_pretrained(path.parent, dtype=torch.float32, **where)
+    _split_as_learnt(tokenizer.backend_tokenizer, path)
+    with loading(str(path)):
+        loaded = LlamaForCausalLM.from_pretrained(path.parent, config=config, dtype=torch.float32, **where)
+        about = loaded.config.to_dict()
         for name in ("quantization_config", "architectures", "model_type", "transformers_version", "dtype", "_name_or_path"):
             about.pop(name, None)
         with torch.device("meta"):
@@ -71,3 +79,26 @@ def _convert(path: Path, folder: Path) -> None:
         model.tie_weights()
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+
+
+def _split_as_learnt(tokenizer: Tokenizer, path: Path) -> None:
+    """Split text before the merges as the vocabulary was learnt, where `transformers` falls back to GPT-2's way without a word.
+
+    SmolLM's digits stand alone: "two newlines, 5" is the pair of newlines and 5, where GPT-2's way gives three tokens.
+
+    Raises:
+        ModelError: the file names a way of splitting that neither knows.
+    """
+    from gguf import GGUFReader
+    from tokenizers import pre_tokenizers
+
+    header = GGUFReader(path)
+    model, split = (field.contents() if field else None for field in map(header.get_field, ("tokenizer.ggml.model", _SPLIT)))
+    if model != "gpt2" or split in _GPT2_SPLITS:
+        return
+    if split in _DIGITS_ALONE:
+        own = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(own)
+    elif isinstance(tokenizer.pre_tokenizer, pre_tokenizers.ByteLevel):
+        fix = "take the model's own release with a tokenizer.json"
+        raise checks.fail(ModelError, _SPLIT, f"be known in {path}", repr(split), fix=fix)

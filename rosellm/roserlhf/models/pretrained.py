@@ -50,15 +50,14 @@ def load_pretrained(
         tell: is told, in a sentence, when something long begins.
 
     Raises:
-        CheckpointError: nothing is there, or weights or tokenizer cannot be used.
-        ModelError: a mixture of experts, quantised, in need of its own code, of another architecture, or with a smaller vocabulary
-            than the tokenizer.
+        CheckpointError: nothing is there, weights or tokenizer cannot be used, or the tokenizer has more ids than there are logits.
+        ModelError: a mixture of experts, quantised, in need of its own code, or of another architecture.
         NonFiniteError: a weight is NaN or infinite.
         MissingExtraError: a GGUF file, and what reads it is not installed.
     """
     folder = find_model(source, download=download, tell=tell)
     model = load_model(folder)
-    tokenizer = _tokenizer(folder)
+    tokenizer = tokenizer_of(folder)
     loaded = Pretrained(model, tokenizer, os.fspath(source), folder)
     if loaded.spare_logits < 0:
         raise checks.fail(
@@ -126,7 +125,12 @@ def _check_weights(model: LlamaForCausalLM, report: Mapping[str, Any]) -> None:
             raise checks.fail(NonFiniteError, "weights", "be finite", f"NaN or infinity in {name}")
 
 
-def _tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+def tokenizer_of(folder: Path) -> PreTrainedTokenizerFast:
+    """Load the tokenizer of a folder, with its chat template.
+
+    Raises:
+        CheckpointError: there is no `tokenizer.json`, or it cannot be used.
+    """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     if not (folder / "tokenizer.json").is_file():

@@ -36,7 +36,7 @@ def find_model(
     if name.startswith(PACKAGE):
         return _of_file(_in_package(name.removeprefix(PACKAGE)), tell)
     path = Path(name).expanduser()
-    if path.exists():
+    if name and path.exists():
         return _of_file(path, tell)
     if isinstance(source, Path) or not _HUB_ID.fullmatch(name):
         requirement = "be a folder, a GGUF file, package:NAME or a Hugging Face id"

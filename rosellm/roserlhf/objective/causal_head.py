@@ -102,7 +102,8 @@ def _compare(own: Tensor, hidden: Tensor, head: Head) -> None:
         logits = nn.functional.linear(hidden.to(head.weight.dtype), head.weight, head.bias)
         expected = final_logits(at_least_float32(logits.to(own.dtype)), 1.0, head.scale, head.softcap)
         coarsest = max(torch.finfo(dtype).eps for dtype in (own.dtype, hidden.dtype, logits.dtype, torch.float32))
-        limit = 8 * coarsest * (1 + own.abs().nan_to_num().amax())
+        terms = max(8.0, 2 * hidden.shape[-1] ** 0.5)  # a sum of more terms rounds further, by the square root of their number
+        limit = terms * coarsest * (1 + own.abs().nan_to_num().amax())
         return own, (expected - own).abs() > limit  # False for NaN: a position that nothing attends to says nothing
 
     requirement = "compute its logits as softcap * tanh(scale * (hidden @ weight.T + bias) / softcap), as its configuration says"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from pydantic import Field
 
@@ -13,7 +13,7 @@ from rosellm.roserlhf.trainer.recipe import Recipe
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rosellm.roserlhf.losses import Aggregation
+    from rosellm.roserlhf.losses import Aggregation, Layout
 
 
 @named
@@ -44,7 +44,13 @@ def _leave_one_out(config: OnPolicyConfig, aggregation: Aggregation) -> Recipe:
     from rosellm.roserlhf.losses import reinforce_policy_loss
 
     def objective(
-        current_logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, action_mask: Tensor, *, denominator: Tensor | float
+        current_logprobs: Tensor,
+        old_logprobs: Tensor,
+        advantages: Tensor,
+        action_mask: Tensor,
+        *,
+        denominator: Tensor | float,
+        **layout: Unpack[Layout],
     ) -> Any:
         return reinforce_policy_loss(
             current_logprobs,
@@ -53,6 +59,7 @@ def _leave_one_out(config: OnPolicyConfig, aggregation: Aggregation) -> Recipe:
             old_logprobs=old_logprobs,
             aggregation=aggregation,
             denominator=denominator,
+            **layout,
         )
 
     credit = PerGroup(leave_one_out_advantages)

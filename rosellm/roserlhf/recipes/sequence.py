@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from pydantic import Field
 
@@ -15,6 +15,8 @@ from rosellm.roserlhf.trainer.recipe import Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from rosellm.roserlhf.losses import Layout
 
 
 class SequenceRatioConfig(RecipeConfig):
@@ -37,16 +39,23 @@ class GspoConfig(SequenceRatioConfig):
         from rosellm.roserlhf.losses import gspo_policy_loss
 
         def objective(
-            current_logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, action_mask: Tensor, *, denominator: Tensor | float
+            current_logprobs: Tensor,
+            old_logprobs: Tensor,
+            advantages: Tensor,
+            action_mask: Tensor,
+            *,
+            denominator: Tensor | float,
+            **layout: Unpack[Layout],
         ) -> Any:
             return gspo_policy_loss(
                 current_logprobs,
                 old_logprobs,
-                _sequence_advantages(advantages, action_mask),
+                _sequence_advantages(advantages, action_mask, layout.get("sequence_ids")),
                 action_mask,
                 clip_low=self.clip_low,
                 clip_high=self.clip_high,
                 denominator=denominator,
+                **layout,
             )
 
         credit = PerGroup(group_standardized_advantages)
@@ -70,14 +79,18 @@ class GspoTokenConfig(SequenceRatioConfig):
         return Recipe(config=self, credit=credit, objective=objective, denominator_mode="sequence_mean")
 
 
-def _sequence_advantages(advantages: Tensor, action_mask: Tensor) -> Tensor:
-    """Return the one advantage that all trained tokens of each row have, `[B, T]` to `[B]`."""
-    first = action_mask.int().argmax(-1, keepdim=True)
-    common = advantages.gather(-1, first)
-    if bool(((advantages != common) & action_mask.bool() & advantages.isfinite()).any()):
+def _sequence_advantages(advantages: Tensor, action_mask: Tensor, sequence_ids: Tensor | None) -> Tensor:
+    """Return the one advantage that all trained tokens of each episode have, `[B, T]` to one for each row or sequence id."""
+    live = action_mask.bool()
+    rows = live.new_ones(live.shape[0]).cumsum(0) - 1
+    ids = rows[:, None].expand_as(live) if sequence_ids is None else sequence_ids
+    common = advantages.new_zeros(int(ids.max()) + 1)
+    common[ids[live]] = advantages[live]
+    given = advantages[live]
+    if bool(((given != common[ids[live]]) & given.isfinite()).any()):
         fix = "join credit that differs between turns with the recipe gspo_token"
         raise checks.fail(ShapeError, "advantages", "be the same for all tokens of an episode", "different ones", fix=fix)
-    return common.squeeze(-1)
+    return common
 
 
 def gspo(**options: Any) -> Recipe:

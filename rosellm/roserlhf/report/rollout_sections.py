@@ -10,10 +10,12 @@ from rosellm.roserlhf.report.figure import Series
 from rosellm.roserlhf.report.lines import LineChart
 from rosellm.roserlhf.report.markup import Html
 from rosellm.roserlhf.report.results import stage_seconds
-from rosellm.roserlhf.report.run_folder import Row, Run
+from rosellm.roserlhf.report.run_folder import Row, Run, names_of
 from rosellm.roserlhf.report.section import STEP, section, series, steps_of, thinned
 
 ENDED_NOTE = "Terminated: the task ended by itself. Truncated: a limit cut it. Failed: a tool or the machine."
+FAILURES_NOTE = "Such rollouts are left out of groups and baselines: a failure of the surroundings says nothing about the policy."
+REWRITES_NOTE = "The episode goes on in a record of its own behind the new rendering; the records are one rollout."
 STAGE_COLOURS = {"warm_start": "c4", "rollout": "c0", "learn": "c1", "evaluate": "c2"}
 
 
@@ -42,10 +44,20 @@ def rollouts(run: Run) -> Html:
             series(train, "all rollouts", "c6", "rollouts"),
             note=ENDED_NOTE,
         ).figure(),
+        *_counted(train, "failures", "Why rollouts failed or went unscored", "rollouts (count)", FAILURES_NOTE),
+        *_counted(train, "rewrites", "Conversations that the template rewrote", "rewrites (count)", REWRITES_NOTE),
         LineChart(
             "Speed", STEP, "tokens per second", steps, [series(train, "tokens per second", "c0", "tokens_per_second")]
         ).figure(),
     )
+
+
+def _counted(train: Sequence[Row], name: str, title: str, unit: str, note: str) -> list[Html]:
+    """Draw counts by cause; nothing where nothing was counted."""
+    colours = ("c4", "c3", "c5", "c7", "c6", "c0", "c1", "c2")
+    causes = names_of(train, name)
+    parts = [series(train, cause, colours[index % len(colours)], name, cause) for index, cause in enumerate(causes)]
+    return [StackChart(title, STEP, unit, steps_of(train), parts, note=note).figure()] if parts else []
 
 
 def time(run: Run) -> Html:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+from rosellm.roserlhf.batching.rollout import Episode, Rollout, connected, rollouts_of
 from rosellm.roserlhf.errors import RoseError
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.report.run_folder import Run
 from rosellm.roserlhf.report.token_fate import Fate, fates
 from rosellm.roserlhf.report.transcript_view import Block, Outcome, Token, Transcript
 from rosellm.roserlhf.report.vocabulary import Vocabulary, read_vocabulary
-from rosellm.roserlhf.store import EventLog, StoredTrajectory
+from rosellm.roserlhf.store import EventLog
 from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, TokenSpan, Trajectory, TransitionRecord
 
 COUNT = 10
@@ -44,8 +46,8 @@ def read_transcripts(run: Run) -> tuple[Sequence[Transcript], str]:
     try:
         with EventLog.read(path) as log:
             chosen, phase = _chosen(log, run)
-            fate_of = fates(log, [one.trajectory.trajectory_id for one in chosen], {one.step for one in chosen})
-            transcripts = [_transcript(one, vocabulary, fate_of.get(one.trajectory.trajectory_id)) for one in chosen]
+            fate_of = fates(log, [one.rollout.trajectory_id for one in chosen], {one.step for one in chosen})
+            transcripts = [_transcript(one, vocabulary, fate_of.get(one.rollout.trajectory_id)) for one in chosen]
     except RoseError as error:
         return [], f"events.db could not be read: {error}"
     if not transcripts:
@@ -56,10 +58,19 @@ def read_transcripts(run: Run) -> tuple[Sequence[Transcript], str]:
     return transcripts, f"{len(transcripts)} rollouts of {which}. {NOTE}{words}"
 
 
-def outcome_of(trajectory: Trajectory) -> Outcome:
+@dataclass(frozen=True)
+class _Stored:
+    """A rollout and where it stands in the log."""
+
+    rollout: Rollout
+    phase: str
+    step: int
+
+
+def outcome_of(episode: Episode) -> Outcome:
     """Tell success from failure by the recorded rewards; None is not scored, which is neither."""
-    totals = trajectory.reward_totals()
-    if trajectory.is_unscored or not totals:
+    totals = episode.reward_totals()
+    if episode.is_unscored or not totals:
         return "unscored"
     judged = [totals[SUCCESS_COMPONENT]] if SUCCESS_COMPONENT in totals else list(totals.values())
     known = [value for value in judged if value is not None]
@@ -70,7 +81,7 @@ def outcome_of(trajectory: Trajectory) -> Outcome:
     return "success" if sum(known) > 0 else "failure"
 
 
-def _chosen(log: EventLog, run: Run) -> tuple[list[StoredTrajectory], str]:
+def _chosen(log: EventLog, run: Run) -> tuple[list[_Stored], str]:
     """Take training rollouts if there are any, else those of the evaluations."""
     for phase, known in (("train", run.train), ("evaluate", run.evaluations)):
         stored = sorted(log.sampled_tokens(phase=phase))
@@ -82,24 +93,25 @@ def _chosen(log: EventLog, run: Run) -> tuple[list[StoredTrajectory], str]:
     return [], ""
 
 
-def _pools(log: EventLog, phase: str, step: int) -> dict[Outcome, list[StoredTrajectory]]:
-    pools: dict[Outcome, list[StoredTrajectory]] = {"success": [], "failure": [], "unscored": []}
-    for stored in log.trajectories(phase=phase, step=step):
-        if stored.trajectory.is_rollout:
-            pools[outcome_of(stored.trajectory)].append(stored)
+def _pools(log: EventLog, phase: str, step: int) -> dict[Outcome, list[_Stored]]:
+    pools: dict[Outcome, list[_Stored]] = {"success": [], "failure": [], "unscored": []}
+    stored = list(log.trajectories(phase=phase, step=step))
+    phases = {one.trajectory.trajectory_id: one.phase for one in stored}
+    for rollout in rollouts_of(connected(one.trajectory for one in stored)):
+        pools[outcome_of(rollout)].append(_Stored(rollout, phases[rollout.trajectory_id], step))
     return {outcome: _different_tasks_first(pool) for outcome, pool in pools.items()}
 
 
-def _different_tasks_first(pool: Iterable[StoredTrajectory]) -> list[StoredTrajectory]:
+def _different_tasks_first(pool: Iterable[_Stored]) -> list[_Stored]:
     seen: dict[str, int] = {}
     ranked = []
-    for stored in sorted(pool, key=lambda one: hashlib.sha256(one.trajectory.trajectory_id.encode()).digest()):
-        rank = seen[stored.trajectory.task_id] = seen.get(stored.trajectory.task_id, -1) + 1
+    for stored in sorted(pool, key=lambda one: hashlib.sha256(one.rollout.trajectory_id.encode()).digest()):
+        rank = seen[stored.rollout.task_id] = seen.get(stored.rollout.task_id, -1) + 1
         ranked.append((rank, stored))
     return [stored for _, stored in sorted(ranked, key=lambda entry: entry[0])]
 
 
-def _picked(pools: dict[tuple[str, Outcome], list[StoredTrajectory]]) -> list[StoredTrajectory]:
+def _picked(pools: dict[tuple[str, Outcome], list[_Stored]]) -> list[_Stored]:
     """Fill the quotas, then go round the pools until there are `COUNT`; return them pool by pool."""
     taken = {key: min(len(pool), QUOTA[key[0]] if key[1] != "unscored" else 0) for key, pool in pools.items()}
     while sum(taken.values()) < COUNT:
@@ -111,20 +123,21 @@ def _picked(pools: dict[tuple[str, Outcome], list[StoredTrajectory]]) -> list[St
     return [stored for key, pool in pools.items() for stored in pool[: taken[key]]]
 
 
-def _transcript(stored: StoredTrajectory, vocabulary: Vocabulary | None, fate: Fate | None) -> Transcript:
-    trajectory = stored.trajectory
+def _transcript(stored: _Stored, vocabulary: Vocabulary | None, fate: Fate | None) -> Transcript:
+    rollout = stored.rollout
+    versions = [version for record in rollout.records for version in record.behavior_policy_versions]
     return Transcript(
-        trajectory_id=trajectory.trajectory_id,
-        task_id=trajectory.task_id,
+        trajectory_id=rollout.trajectory_id,
+        task_id=rollout.task_id,
         phase=stored.phase,
         step=stored.step,
-        outcome=outcome_of(trajectory),
-        rewards=trajectory.reward_totals(),
+        outcome=outcome_of(rollout),
+        rewards=rollout.reward_totals(),
         advantage=fate.advantage if fate else None,
         fate=fate.words if fate else units.NOT_RECORDED,
-        ended=_ended(trajectory),
-        versions=trajectory.behavior_policy_versions,
-        blocks=tuple(_blocks(trajectory, vocabulary, fate)),
+        ended=_ended(rollout.records[-1]),
+        versions=tuple(dict.fromkeys(versions)),
+        blocks=tuple(block for record in rollout.records for block in _blocks(record, vocabulary, fate)),
     )
 
 

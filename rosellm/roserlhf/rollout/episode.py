@@ -27,7 +27,8 @@ from rosellm.roserlhf.engine.protocol import Engine, Request, Sampling
 from rosellm.roserlhf.environment.protocol import Environment, StepResult, Task, ToolRunner
 from rosellm.roserlhf.environment.runner import DirectRunner
 from rosellm.roserlhf.environment.tools import ToolSet
-from rosellm.roserlhf.errors import RecordError
+from rosellm.roserlhf.environment.verifiers.rubric import Scores
+from rosellm.roserlhf.errors import RecordError, VerifierError
 from rosellm.roserlhf.record import plain
 from rosellm.roserlhf.rollout.bounded import BoundedEnvironment, OverdueError, cause_of
 from rosellm.roserlhf.rollout.key import EpisodeKey
@@ -205,10 +206,11 @@ class _Episode:
 
     async def _act(self, turn: int) -> tuple[PolicyAction | None, ParsedAction | ParseFailure]:
         stream = self.key.stream(self.task, turn)
-        room = min(self.limits.max_turn_tokens, self.limits.context_window - len(self.context))
-        sampling = Sampling(self.limits.temperature, room, self.codec.stop_ids)
+        limits = self.limits
+        room = min(limits.max_turn_tokens, limits.context_window - len(self.context))
+        sampling = Sampling(limits.temperature, room, self.codec.stop_ids, limits.top_p, limits.top_k)
         request = Request(tuple(self.context), sampling, stream, self.record.trajectory_id)
-        reply = await sample(self.engine, request, seconds=self.limits.reply_timeout)
+        reply = await sample(self.engine, request, seconds=limits.reply_timeout)
         token_ids = reply.token_ids
         parsed = self.codec.parse(token_ids)
         if reply.late and not token_ids:
@@ -222,7 +224,8 @@ class _Episode:
             self.codec.text(token_ids),
             parsed,
             version_spans=spans,
-            sampling=SamplingParameters(self.limits.temperature, max_tokens=room, seed_key=stream),
+            sampling=SamplingParameters(limits.temperature, limits.top_p, limits.top_k, max_tokens=room, seed_key=stream),
+            kept_support=reply.supports,
             stop_reason=reply.stop_reason(),
         )
         self.context.extend(token_ids)
@@ -290,6 +293,8 @@ class _Episode:
             rewards.update({name: self._reward(value, name) for name, value in scored.items()})
             if missing := [name for name in self.facts.reward_names if name not in rewards]:
                 raise checks.fail(RecordError, "score", f"name {', '.join(missing)}", f"{', '.join(rewards) or 'nothing'}")
+            if isinstance(scored, Scores) and scored.causes and None in map(rewards.get, self.facts.reward_names):
+                return cause_of("score", VerifierError("; ".join(scored.causes.values()))), "infrastructure"
         except Exception as error:  # noqa: BLE001 - a verifier that fails says nothing about the answer
             rewards.update(dict.fromkeys(self.facts.reward_names))
             return cause_of("score", error), "infrastructure"

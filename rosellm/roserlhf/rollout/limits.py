@@ -24,6 +24,10 @@ class Limits:
     """Tokens of prompt, actions and observations together."""
     temperature: float
     """Of sampling; 0 is greedy."""
+    top_p: float = 1.0
+    """Nucleus that is sampled from; 1 keeps all. What it kept is recorded with every token."""
+    top_k: int | None = None
+    """Most likely tokens that are sampled from, before `top_p`; None keeps all."""
     environment_timeout: float = 600.0
     """Seconds that an environment's `start`, `step` or `state_key` may take; longer is a failure of the infrastructure."""
     score_timeout: float = 600.0

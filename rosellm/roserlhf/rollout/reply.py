@@ -32,6 +32,13 @@ class Reply:
         """Behaviour log-probability of each."""
         return [logprob for chunk in self.chunks for logprob in chunk.logprobs]
 
+    @property
+    def supports(self) -> tuple[tuple[int, ...] | None, ...] | None:
+        """Ids that truncation kept for each; None if nothing was truncated."""
+        if all(chunk.support is None for chunk in self.chunks):
+            return None
+        return tuple(kept for chunk in self.chunks for kept in chunk.support or (None,) * len(chunk.token_ids))
+
     def version_spans(self) -> list[VersionSpan]:
         """Tile the sampled ids by version; neighbouring chunks of one version are one span.
 

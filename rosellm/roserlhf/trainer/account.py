@@ -23,7 +23,7 @@ from rosellm.roserlhf.trajectory import Trajectory
 
 
 def row_hash(row: Row) -> str:
-    """Hash what of a record enters the loss: ids, masks and behaviour log-probabilities, exclusions apart."""
+    """Hash what of a record enters the loss: ids, masks, behaviour log-probabilities and kept support, exclusions apart."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         ids = array("q", row.token_ids).tobytes()
@@ -31,6 +31,8 @@ def row_hash(row: Row) -> str:
         ids = repr(tuple(row.token_ids)).encode()
     for column in (ids, array("b", row.policy_mask).tobytes(), array("d", row.behaviour_logprobs).tobytes()):
         digest.update(column)
+    if row.support is not None:
+        digest.update(repr(row.support).encode())
     return digest.hexdigest()
 
 
@@ -46,7 +48,8 @@ def advantage_of(rows: Sequence[Row]) -> float | tuple[float, ...] | None:
     return rows[0].advantage if None in parts else tuple(value for part in parts if part is not None for value in part)
 
 
-def _kept(value: Any) -> Any:
+def kept(value: Any) -> Any:
+    """Write a tuple as the list that the ledger gives back."""
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -87,7 +90,7 @@ class Account:
 
     def _places_of(self, rows: Sequence[Row], reward: float | None) -> list[LedgerEntry]:
         name, step = rows[0].rollout_id, self._step
-        detail = {"reward": reward, "advantage": _kept(advantage_of(rows)), "row_hash": _kept(hash_of(rows))}
+        detail = {"reward": reward, "advantage": kept(advantage_of(rows)), "row_hash": kept(hash_of(rows))}
         excluded: Counter[str] = Counter()
         for row in rows:
             excluded.update(row.excluded)

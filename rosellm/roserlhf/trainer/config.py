@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -17,18 +18,22 @@ class ModelConfig(Config):
         default="", description="pretrained model: a folder, `package:NAME` or a Hugging Face id; empty = built from the sizes"
     )
     lora: int = Field(default=0, ge=0, description="rank of trained adapters on a pretrained model; 0 trains every weight")
-    sampler: str = Field(default="float32", pattern="^(float32|bfloat16|int8)$", description="weights that the engine samples with")
+    sampler: Literal["float32", "bfloat16", "int8"] = Field(default="float32", description="weights that the engine samples with")
     checkpoint_gradients: bool = Field(default=False, description="recompute activations in the backward pass")
-    calls: str = Field(
-        default="auto",
-        pattern="^(auto|function|hermes|llama3|pythonic|tags)$",
-        description="how a pretrained model calls tools",
+    calls: Literal["auto", "function", "hermes", "llama3", "pythonic", "tags"] = Field(
+        default="auto", description="how a pretrained model writes tool calls; auto: as its template does"
     )
     layers: int = Field(default=2, ge=1, description="transformer blocks")
     hidden_size: int = Field(default=128, ge=8, description="width; a multiple of twice the heads")
     heads: int = Field(default=4, ge=1, description="attention heads")
     key_value_heads: int = Field(default=1, ge=1, description="heads of keys and values; divides heads")
     intermediate_size: int = Field(default=256, ge=8, description="width of the feed-forward layer")
+
+    @model_validator(mode="after")
+    def _source_first(self) -> Self:
+        if self.lora and not self.source:
+            raise ConfigError(f"lora must be 0 for a model that is built from its sizes, got {self.lora}; name a source")
+        return self
 
     @model_validator(mode="after")
     def _whole_heads(self) -> Self:
@@ -92,6 +97,17 @@ class EvaluateConfig(Config):
     during_tasks: int = Field(default=256, ge=1, description="held-out tasks of those in between")
 
 
+PRETRAINED: Mapping[str, Mapping[str, Any]] = {
+    "warm_start": {"demonstrations": 400, "batch_size": 32, "max_steps": 30, "check_every": 5, "check_tasks": 64},
+    "collect": {"tasks": 8, "max_turn_tokens": 64, "context_window": 512},
+    "optimizer": {"minibatches": 1, "micro_batch_rows": 4},
+    "evaluate": {"tasks": 300},
+}
+"""Other defaults for a pretrained model: fewer and longer episodes."""
+LEARNING_RATES = {"warm_start": {False: 1e-4, True: 1e-3}, "optimizer": {False: 2e-5, True: 2e-4}}
+"""And smaller steps; larger again where adapters alone are trained (True)."""
+
+
 class TrainConfig(Config):
     """Everything that decides what a run computes; the resolved form is saved as `run.toml`."""
 
@@ -113,3 +129,20 @@ class TrainConfig(Config):
     collect: CollectConfig = CollectConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _suit_pretrained(cls, options: Any) -> Any:
+        """Put the defaults of a pretrained model under what was given; a run file, which says everything, stays as it is."""
+        model = options.get("model") if isinstance(options, Mapping) else None
+        about = model if isinstance(model, Mapping) else model.model_dump() if isinstance(model, ModelConfig) else {}
+        if not about.get("source"):
+            return options
+        suited = dict(options)
+        for section, defaults in PRETRAINED.items():
+            given = options.get(section, {})
+            if isinstance(given, Mapping):
+                rates = LEARNING_RATES.get(section)
+                rate = {"learning_rate": rates[bool(about.get("lora"))]} if rates else {}
+                suited[section] = {**defaults, **rate, **given}
+        return suited

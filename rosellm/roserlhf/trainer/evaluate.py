@@ -19,8 +19,9 @@ from rosellm.roserlhf.models.causal import load_weights
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.folder import CHECKPOINTS, RUN
+from rosellm.roserlhf.trainer.model import new_engine
 from rosellm.roserlhf.trainer.success import succeeded, success_row
-from rosellm.roserlhf.trainer.threads import LoopThread, single_threaded, worker_count
+from rosellm.roserlhf.trainer.threads import LoopThread, single_threaded
 from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import Trajectory
 
@@ -126,7 +127,7 @@ async def _measure(world: World, checkpoint: Checkpoint, count: int, samples: in
     model = world.new_model()
     load_weights(model, checkpoint.model)
     held_out = world.held_out(count)
-    engine = LocalEngine(model, version=f"v{checkpoint.step}", threads=worker_count(model.device))
+    engine = new_engine(world.config, model, f"v{checkpoint.step}")
     try:
         greedy, sampled = await _play(world, engine, held_out, checkpoint.step, samples, temperature, seed)
     finally:

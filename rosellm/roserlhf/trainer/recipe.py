@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from rosellm.roserlhf.trainer.config import TrainConfig
 
@@ -11,11 +11,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rosellm.roserlhf.batching.scored import Credit
-    from rosellm.roserlhf.losses import Aggregation
+    from rosellm.roserlhf.losses import Aggregation, Layout
 
 
 class PolicyObjective(Protocol):
-    """log-probabilities + advantages, `[B, T]` each → an output with `.loss`, `.token_loss` and `.partials`."""
+    """log-probabilities + advantages, `[B, T]` each → an output with `.loss`, `.token_loss` and `.partials`.
+
+    `layout` is given only where an episode has several rows and the aggregation is not `token`: `sequence_ids` of its rows.
+    """
 
     def __call__(
         self,
@@ -26,6 +29,7 @@ class PolicyObjective(Protocol):
         /,
         *,
         denominator: Tensor | float,
+        **layout: Unpack[Layout],
     ) -> Any: ...
 
 

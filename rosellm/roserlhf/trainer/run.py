@@ -22,7 +22,6 @@ from typing import Any, Literal
 
 from rosellm.roserlhf.batching.tensors import Batch
 from rosellm.roserlhf.checks import fail
-from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.errors import CheckpointError, RoseError, RunFolderError
 from rosellm.roserlhf.learner.step import Stepper
@@ -50,6 +49,7 @@ from rosellm.roserlhf.trainer.folder import (
     make_folder,
 )
 from rosellm.roserlhf.trainer.learning import new_stepper, training_stepper
+from rosellm.roserlhf.trainer.model import check_window, new_engine
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
 from rosellm.roserlhf.trainer.provenance import enter, this_machine
 from rosellm.roserlhf.trainer.recipe import Recipe
@@ -57,7 +57,7 @@ from rosellm.roserlhf.trainer.session import Session
 from rosellm.roserlhf.trainer.step import train_step
 from rosellm.roserlhf.trainer.success import success_row
 from rosellm.roserlhf.trainer.summary import summarize
-from rosellm.roserlhf.trainer.threads import single_threaded, worker_count
+from rosellm.roserlhf.trainer.threads import single_threaded
 from rosellm.roserlhf.trainer.warm_start import warm_start
 from rosellm.roserlhf.trainer.world import World, path_of
 
@@ -109,13 +109,14 @@ def train(
     world = World.build(config, f"{config.environment}-{config.recipe}-{config.seed}", environment)
     world.check()
     model = world.new_model()
+    check_window(config, model)
     if resume:
         check_folder(folder, config)
         equip(folder, world)
     else:
         make_folder(folder, world)
     with EventLog.open(folder / LOG) as log, single_threaded():
-        engine = LocalEngine(model, version="initial", threads=worker_count(model.device))
+        engine = new_engine(config, model, "initial")
         session = Session(world, folder, log, model, engine, on_progress or (lambda progress: None))
         try:
             return _Loop(session, recipe, should_stop or (lambda: False)).run()

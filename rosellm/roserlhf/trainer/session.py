@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.engine.protocol import PolicyHandle
-from rosellm.roserlhf.models.causal import weights, weights_hash
+from rosellm.roserlhf.models.causal import merged_weights, weights, weights_hash
 from rosellm.roserlhf.report.markup import visible
 from rosellm.roserlhf.rollout.collect import Planned
 from rosellm.roserlhf.store.events import EventLog
@@ -30,6 +30,7 @@ from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import Trajectory
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import LlamaForCausalLM
 
 _T = TypeVar("_T")
@@ -43,7 +44,7 @@ class Session:
     world: World
     folder: Path
     log: EventLog
-    model: LlamaForCausalLM
+    model: LlamaForCausalLM | PeftModel
     engine: LocalEngine
     on_progress: OnProgress
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -76,10 +77,9 @@ class Session:
 
     def publish(self, version: str, *, step: int, parent: str | None, keep: bool = True) -> None:
         """Hand the model's weights to the engine under a new version and, if `keep`, enter it in the policy table."""
-        tensors = weights(self.model)
-        self.run(self.engine.publish(PolicyHandle(version, tensors)))
+        self.run(self.engine.publish(PolicyHandle(version, merged_weights(self.model))))
         if keep:
-            self.log.add_policy(version, step=step, parent=parent, content_hash=weights_hash(tensors))
+            self.log.add_policy(version, step=step, parent=parent, content_hash=weights_hash(weights(self.model)))
 
     def record_metrics(self, phase: str, step: int, values: Mapping[str, Any]) -> None:
         """Append one row of metrics to the log and to `metrics.jsonl`."""

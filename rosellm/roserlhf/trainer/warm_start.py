@@ -80,15 +80,16 @@ def warm_start(
             for episode in episodes:
                 session.log.append_trajectory(episode, step=0, phase="demonstration")
     rollouts = whole_rollouts(episodes)
-    rows = [row for rollout in rollouts for row in rollout.rows() if row.trained]
-    if not rows:
+    scripts = [rows for rollout in rollouts if (rows := [row for row in rollout.rows() if row.trained])]
+    if not scripts:
         got = f"none of {len(rollouts)}, most often: {common_cause(failures_of(rollouts))}"
         raise checks.fail(GroupError, "demonstrations", "hold one that could be played", got)
     checked = {m.values["step"] for m in session.log.metrics("warm_start")}
     check_tasks = list(islice(world.tasks("train", "warm-start-check"), options.check_tasks))
     for step in range(done + 1, options.max_steps + 1):
-        order = random.Random(f"{world.config.seed}/cloning/{step}").sample(range(len(rows)), min(options.batch_size, len(rows)))
-        loss = clone(stepper, [rows[i] for i in order], world, step)
+        draw = random.Random(f"{world.config.seed}/cloning/{step}")
+        order = draw.sample(range(len(scripts)), min(options.batch_size, len(scripts)))
+        loss = clone(stepper, [row for i in order for row in scripts[i]], world, step)
         success, finished = None, step == options.max_steps
         if step % options.check_every == 0 or finished:
             session.publish(f"clone-{step}", step=0, parent=None, keep=False)

@@ -10,24 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
-from rosellm.roserlhf import checks
-from rosellm.roserlhf.codec.hf import build_tokenizer, marker_codec
+from rosellm.roserlhf.codec.hf import build_tokenizer, chat_codec, marker_codec
 from rosellm.roserlhf.codec.protocol import Codec
 from rosellm.roserlhf.engine.protocol import Engine
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.environment.named import BUILT_IN, environment_class
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.environment.tasks import Split, distinct, tasks
-from rosellm.roserlhf.errors import ConfigError
-from rosellm.roserlhf.models.causal import build_llama
+from rosellm.roserlhf.models.pretrained import tokenizer_of
+from rosellm.roserlhf.models.source import find_model
 from rosellm.roserlhf.rollout.collect import Planned, collect, plan
 from rosellm.roserlhf.rollout.episode import Facts, Limits
 from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.trainer.model import new_model
 from rosellm.roserlhf.trajectory import Trajectory
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 
@@ -45,29 +44,14 @@ def path_of(environment: type[ToolEnvironment]) -> str:
     return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
 
 
-def new_model(config: TrainConfig, *, vocabulary_size: int, device: str) -> LlamaForCausalLM:
-    """Build a model with its initial weights, in evaluation mode (it has no dropout).
-
-    Raises:
-        ConfigError: the device cannot be used.
-    """
-    sizes = config.model
-    model = build_llama(
-        vocabulary_size=vocabulary_size,
-        layers=sizes.layers,
-        hidden_size=sizes.hidden_size,
-        heads=sizes.heads,
-        key_value_heads=sizes.key_value_heads,
-        intermediate_size=sizes.intermediate_size,
-        context_window=config.collect.context_window,
-        seed=config.seed,
-    )
-    model.eval()
-    try:
-        return torch.nn.Module.to(model, torch.device(device))
-    except (RuntimeError, AssertionError) as error:  # a torch that was built without CUDA raises the second
-        why = str(error).partition("\n")[0]
-        raise checks.fail(ConfigError, "device", "be usable", f"{device!r}: {why}") from error
+def _speech(config: TrainConfig, environment: type[ToolEnvironment]) -> tuple[PreTrainedTokenizerFast, Codec]:
+    """Choose how messages become ids: as the pretrained model was taught, or in the words of the environment."""
+    schemas = environment().tools.schemas()
+    if not config.model.source:
+        tokenizer = build_tokenizer(environment.vocabulary)
+        return tokenizer, marker_codec(tokenizer, schemas)
+    tokenizer = tokenizer_of(find_model(config.model.source))
+    return tokenizer, chat_codec(tokenizer, schemas, calls=config.model.calls)
 
 
 @dataclass(frozen=True)
@@ -87,14 +71,14 @@ class World:
     def build(cls, config: TrainConfig, name: str, environment: type[ToolEnvironment] | None = None) -> World:
         """Assemble it; `environment` overrules the configured name."""
         kind = environment or environment_class(config.environment)
-        tokenizer = build_tokenizer(kind.vocabulary)
-        codec = marker_codec(tokenizer, kind().tools.schemas())
+        tokenizer, codec = _speech(config, kind)
         window = config.collect
         limits = Limits(
             max_turns=window.max_turns,
             max_turn_tokens=window.max_turn_tokens,
             context_window=window.context_window,
             temperature=window.temperature,
+            top_p=window.top_p,
             environment_timeout=window.environment_timeout,
             score_timeout=window.score_timeout,
             close_timeout=window.close_timeout,
@@ -108,7 +92,7 @@ class World:
         )
         return cls(config, name, kind, tokenizer, codec, limits, facts)
 
-    def new_model(self) -> LlamaForCausalLM:
+    def new_model(self) -> LlamaForCausalLM | PeftModel:
         """Build the model that the configuration describes, for this vocabulary (see `new_model`)."""
         return new_model(self.config, vocabulary_size=len(self.tokenizer), device=self.config.device)
 

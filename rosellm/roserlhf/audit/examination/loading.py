@@ -5,28 +5,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tokenizers import Tokenizer
 
 from rosellm.roserlhf import recipes
 from rosellm.roserlhf.audit.examination.subject import Subject
 from rosellm.roserlhf.environment.named import environment_class
-from rosellm.roserlhf.errors import CheckpointError, ConfigError, RunFolderError
-from rosellm.roserlhf.models.causal import load_weights
+from rosellm.roserlhf.errors import ConfigError, RunFolderError
 from rosellm.roserlhf.models.pretrained import load_model
-from rosellm.roserlhf.trainer.checkpoint import Checkpoint
 from rosellm.roserlhf.trainer.evaluate import find_checkpoint
 from rosellm.roserlhf.trainer.folder import RUN
+from rosellm.roserlhf.trainer.model import restored_model
 from rosellm.roserlhf.trainer.recipe import Recipe
-from rosellm.roserlhf.trainer.world import World, new_model
-
-if TYPE_CHECKING:
-    from transformers import LlamaForCausalLM
+from rosellm.roserlhf.trainer.world import World
 
 POSITIONS = 256
 """Longest sequence where no environment says how long one may be."""
-EMBEDDING = "model.embed_tokens.weight"
 
 
 def load_subject(folder: Path, environment: str | None = None, on_skip: Callable[[str], None] = lambda why: None) -> Subject:
@@ -58,7 +52,7 @@ def load_subject(folder: Path, environment: str | None = None, on_skip: Callable
         on_skip(why)
     recipe = _on_cpu(recipes.load_recipe(run_folder / RUN))
     world, why_not = _world(recipe, environment or recipe.config.environment, run_folder / "tokenizer")
-    return Subject(_model(recipe, checkpoint), f"v{checkpoint.step}", recipe, world, why_not)
+    return Subject(restored_model(recipe.config, checkpoint, "cpu"), f"v{checkpoint.step}", recipe, world, why_not)
 
 
 def _pretrained(folder: Path, environment: str | None) -> Subject:
@@ -74,15 +68,6 @@ def _pretrained(folder: Path, environment: str | None) -> Subject:
 
 def _on_cpu(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, config=recipe.config.model_copy(update={"device": "cpu"}))
-
-
-def _model(recipe: Recipe, checkpoint: Checkpoint) -> LlamaForCausalLM:
-    """Build the model that a checkpoint is of; how many tokens it knows is what the checkpoint says."""
-    if EMBEDDING not in checkpoint.model:
-        raise CheckpointError(f"checkpoint {checkpoint.step} must hold the weights of a Llama model, got no {EMBEDDING}")
-    model = new_model(recipe.config, vocabulary_size=checkpoint.model[EMBEDDING].shape[0], device="cpu")
-    load_weights(model, checkpoint.model)
-    return model
 
 
 def _world(recipe: Recipe, environment: str, tokenizer: Path) -> tuple[World | None, str]:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from rosellm.roserlhf.batching.rollout import rollouts_of
 from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.engine.protocol import Ack, Chunk, Engine, PolicyHandle, Request, Sampling
 from rosellm.roserlhf.environment.protocol import Task
-from rosellm.roserlhf.models.causal import weights
+from rosellm.roserlhf.models.causal import merged_weights
 from rosellm.roserlhf.trainer.learning import credited
 from rosellm.roserlhf.trainer.recipe import Recipe
 from rosellm.roserlhf.trainer.threads import LoopThread
@@ -28,6 +29,7 @@ from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import PolicyAction, TokenSpan, Trajectory, TransitionRecord
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import LlamaForCausalLM
 
 OUTSIDE = 1_000_000
@@ -39,7 +41,7 @@ PROMPT_TOKENS, REPLY_TOKENS = 12, 12
 class Subject:
     """A model, the recipe that would train it, and what it acts in."""
 
-    model: LlamaForCausalLM
+    model: LlamaForCausalLM | PeftModel
     """float32, on the CPU, without dropout; read only."""
     version: str
     """Name of these weights."""
@@ -49,7 +51,7 @@ class Subject:
     no_world: str = ""
     """Why there is no world."""
 
-    def model_copy(self) -> LlamaForCausalLM:
+    def model_copy(self) -> LlamaForCausalLM | PeftModel:
         """Copy the model, for whoever trains."""
         return copy.deepcopy(self.model)
 
@@ -124,7 +126,7 @@ class Episodes:
         return [row for row in self.rows if row.trained]
 
 
-def other_policy(model: LlamaForCausalLM) -> LlamaForCausalLM:
+def other_policy(model: LlamaForCausalLM | PeftModel) -> LlamaForCausalLM | PeftModel:
     """Make a different policy of the same shape: every weight halved."""
     other = copy.deepcopy(model)
     with torch.no_grad():
@@ -142,9 +144,9 @@ class Player:
         self.engine = LocalEngine(other_policy(subject.model), version="halved", threads=threads, cache_rows=rows)
         self.publish(subject.model, subject.version)
 
-    def publish(self, model: LlamaForCausalLM, version: str) -> None:
+    def publish(self, model: LlamaForCausalLM | PeftModel, version: str) -> None:
         """Hand weights to the engine."""
-        self._loop.run(self.engine.publish(PolicyHandle(version, weights(model))))
+        self._loop.run(self.engine.publish(PolicyHandle(version, merged_weights(model))))
 
     def play(self, tasks: Sequence[Task], *, members: int, step: int, temperature: float | None = None) -> Episodes:
         """Play groups of `members` episodes and give each its credit.
@@ -176,7 +178,9 @@ class Player:
             trajectories = self._loop.run(_continue_prompts(subject, heard, tasks, members, step, temperature))
         else:
             planned = subject.world.plan(tasks, purpose="train", step=OUTSIDE + step, members=members)
-            trajectories = self._loop.run(subject.world.play(heard, planned, temperature=temperature))
+            records = self._loop.run(subject.world.play(heard, planned, temperature=temperature))
+            # a rewritten episode has several rows, and the examinations are about single ones
+            trajectories = [rollout.root for rollout in rollouts_of(records) if len(rollout.records) == 1]
         rewards, rows = credited(subject.recipe, trajectories, subject.reward_weights)
         return Episodes(trajectories, rewards, rows, heard.prompts, temperature)
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from torch import Tensor
-from transformers import LlamaForCausalLM
 
 from rosellm.roserlhf.audit.examination.subject import Subject
 from rosellm.roserlhf.batching.rows import Row
@@ -20,6 +19,11 @@ from rosellm.roserlhf.batching.tensors import Batch, by_length
 from rosellm.roserlhf.engine.streams import seed_of
 from rosellm.roserlhf.learner.policy import UpdateReport, update_policy
 from rosellm.roserlhf.learner.step import Stepper
+from rosellm.roserlhf.losses import Layout
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import LlamaForCausalLM
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,16 @@ def watch(subject: Subject, rows: Sequence[Row], *, micro_batch_rows: int, tempe
     ordered, seen = by_length(rows), list[Seen]()
 
     def witness(
-        current_logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, action_mask: Tensor, *, denominator: Tensor | float
+        current_logprobs: Tensor,
+        old_logprobs: Tensor,
+        advantages: Tensor,
+        action_mask: Tensor,
+        *,
+        denominator: Tensor | float,
+        **layout: Unpack[Layout],
     ) -> Any:
-        output = subject.recipe.objective(current_logprobs, old_logprobs, advantages, action_mask, denominator=denominator)
+        columns = (current_logprobs, old_logprobs, advantages, action_mask)
+        output = subject.recipe.objective(*columns, denominator=denominator, **layout)
         start = len(seen) * micro_batch_rows
         seen.append(
             Seen(
@@ -75,7 +86,7 @@ def watch(subject: Subject, rows: Sequence[Row], *, micro_batch_rows: int, tempe
 class Training:
     """An optimizer over a model that may be changed, with the options of a subject's recipe."""
 
-    def __init__(self, subject: Subject, model: LlamaForCausalLM) -> None:
+    def __init__(self, subject: Subject, model: LlamaForCausalLM | PeftModel) -> None:
         options = subject.recipe.config.optimizer
         self._recipe = subject.recipe
         self._stepper: Stepper[Batch] = Stepper(

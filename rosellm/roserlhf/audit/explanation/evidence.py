@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rosellm.roserlhf import checks
+from rosellm.roserlhf.batching.rollout import Rollout, as_rollout
 from rosellm.roserlhf.errors import ConfigError, RoseError, RunFolderError
 from rosellm.roserlhf.recipes import load_recipe
 from rosellm.roserlhf.report.token_fate import Fate, fates
@@ -20,6 +21,7 @@ from rosellm.roserlhf.store import EventLog, StoredTrajectory
 from rosellm.roserlhf.store.updates import Update
 from rosellm.roserlhf.trainer.provenance import provenance
 from rosellm.roserlhf.trainer.recipe import Recipe
+from rosellm.roserlhf.trainer.rollouts import whole_rollouts
 
 TRAINING = "train"
 """The phase whose rollouts the policy update learns from."""
@@ -32,10 +34,12 @@ class Evidence:
 
     stored: StoredTrajectory
     """The record and where it stands."""
+    rollout: Rollout
+    """The episode that it is a record of."""
     fates: Mapping[str, Fate]
     """Last ledger event of every rollout of the same step and phase."""
-    peers: tuple[StoredTrajectory, ...]
-    """All records of the same step and phase, in the order they were appended; only itself outside training."""
+    peers: tuple[Rollout, ...]
+    """All rollouts of the same step and phase, in the order they were appended; only its own outside training."""
     updates: tuple[Update, ...]
     """Optimizer updates in which its row took part."""
     late_scores: int
@@ -56,8 +60,8 @@ class Evidence:
 
     @property
     def fate(self) -> Fate | None:
-        """Last ledger event of the trajectory itself."""
-        return self.fates.get(self.stored.trajectory.trajectory_id)
+        """Last ledger event of its rollout."""
+        return self.fates.get(self.rollout.trajectory_id)
 
 
 def read_evidence(run: str | os.PathLike[str], trajectory_id: str) -> Evidence:
@@ -73,16 +77,33 @@ def read_evidence(run: str | os.PathLike[str], trajectory_id: str) -> Evidence:
     with open_log(folder) as log:
         stored = find_stored(log, trajectory_id)
         training = stored.phase == TRAINING and not stored.superseded
-        peers = tuple(log.trajectories(phase=TRAINING, step=stored.step)) if training else (stored,)
-        known = fates(log, [one.trajectory.trajectory_id for one in peers], {stored.step}) if training else {}
-        updates = _updates(log, trajectory_id, known.get(trajectory_id)) if training else ()
+        rollout, peers = _rollouts(log, stored, training, missing)
+        known = fates(log, [one.trajectory_id for one in peers], {stored.step}) if training else {}
+        updates = _updates(log, trajectory_id, known.get(rollout.trajectory_id)) if training else ()
         late_scores = sum(1 for _ in log.scores(trajectory_id))
         weights = _reward_weights(log, stored.step, missing)
     recipe = _recipe(folder, missing)
     vocabulary = read_vocabulary(folder / "tokenizer" / "tokenizer.json")
     if vocabulary is None:
         missing.append("texts of the tokens: tokenizer/tokenizer.json cannot be read")
-    return Evidence(stored, known, peers, updates, late_scores, recipe, weights, vocabulary, tuple(missing))
+    return Evidence(stored, rollout, known, peers, updates, late_scores, recipe, weights, vocabulary, tuple(missing))
+
+
+def _rollouts(log: EventLog, stored: StoredTrajectory, training: bool, missing: list[str]) -> tuple[Rollout, tuple[Rollout, ...]]:
+    """Read the rollout of a record, and those that it stands beside."""
+    mine = stored.trajectory
+    if training or mine.parent is not None or mine.ending == "handed_off":
+        beside = log.trajectories(phase=stored.phase, step=stored.step, include_superseded=stored.superseded)
+        records = [one.trajectory for one in beside if one.superseded == stored.superseded]
+    else:
+        records = [mine]
+    try:
+        found = whole_rollouts(records)
+    except RoseError as error:
+        missing.append(f"how the records of the step hang together: {error}")
+        found = [as_rollout(record) for record in records]
+    rollout = next(one for one in found if any(part.trajectory_id == mine.trajectory_id for part in one.records))
+    return rollout, tuple(found) if training else (rollout,)
 
 
 def open_log(folder: Path) -> EventLog:

@@ -23,6 +23,7 @@ from rosellm.roserlhf.audit.explanation.token_story import TokenStory, token_sto
 from rosellm.roserlhf.audit.explanation.update_story import UpdateStory, update_stories
 from rosellm.roserlhf.errors import ConfigError, RangeError
 from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -120,10 +121,10 @@ def _whole(run: str, evidence: Evidence) -> Explanation:
     trajectory = evidence.stored.trajectory
     rows = recomputed_rows(evidence, problems) if evidence.is_training else {}
     credit = credit_story(evidence, rows)
-    tokens = token_stories(trajectory, fate=evidence.fate, outside=outside(evidence), vocabulary=evidence.vocabulary)
+    tokens = _told(evidence, trajectory)
     updates = update_stories(evidence, trained_rows(evidence, rows), missing, problems)
     nothing = why_nothing_moved(evidence, updates)
-    _compare(evidence, credit, tokens, missing, problems)
+    _compare(evidence, credit, missing, problems)
     if nothing is None and not updates:
         missing.append("current log-probabilities, ratios, verdicts and derivatives: the log keeps no evidence of its updates")
     return Explanation(
@@ -144,9 +145,13 @@ def _whole(run: str, evidence: Evidence) -> Explanation:
     )
 
 
-def _compare(
-    evidence: Evidence, credit: CreditStory, tokens: tuple[TokenStory, ...], missing: list[str], problems: list[str]
-) -> None:
+def _told(evidence: Evidence, record: Trajectory) -> tuple[TokenStory, ...]:
+    """Tell the tokens of one record of the rollout."""
+    context = evidence.rollout.contexts.get(record.trajectory_id)
+    return token_stories(record, fate=evidence.fate, outside=outside(evidence), vocabulary=evidence.vocabulary, context=context)
+
+
+def _compare(evidence: Evidence, credit: CreditStory, missing: list[str], problems: list[str]) -> None:
     """Hold what was recorded against what follows from the records."""
     if credit.disagreement:
         problems.append(credit.disagreement)
@@ -155,12 +160,14 @@ def _compare(
     problems += tampered(evidence)
     if evidence.late_scores:
         missing.append(f"{evidence.late_scores} late score(s) are stored; the advantage does not contain them")
-    if evidence.stored.trajectory.parent is not None and not evidence.stored.trajectory.prompt:
+    record, contexts = evidence.stored.trajectory, evidence.rollout.contexts
+    if record.parent is not None and record.trajectory_id not in contexts:
         missing.append("the context before its first token: it stands in the parent's record")
     said = None if evidence.fate is None else evidence.fate.entry.trained
-    told = [token.trained for token in tokens]
+    told = [token.trained for part in evidence.rollout.records for token in _told(evidence, part)]
     if said is not None and None not in told and said != sum(map(bool, told)):
-        problems.append(f"the ledger says that {said} tokens were trained, but the record gives {sum(map(bool, told))}")
+        given = "the record gives" if len(evidence.rollout.records) == 1 else "its records give"
+        problems.append(f"the ledger says that {said} tokens were trained, but {given} {sum(map(bool, told))}")
 
 
 def _options(evidence: Evidence) -> dict[str, Any]:

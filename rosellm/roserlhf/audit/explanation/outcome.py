@@ -81,6 +81,7 @@ def headline(
     """Tell the story in a few sentences: what it did, its reward against its group, what was pushed by how much."""
     return (
         _deeds(evidence, tokens),
+        *_parts(evidence),
         *_rewards(credit),
         *([nothing] if nothing else []),
         *(_pushes(update, len(updates)) for update in updates),
@@ -96,6 +97,19 @@ def _deeds(evidence: Evidence, tokens: Sequence[TokenStory]) -> str:
         f"{evidence.stored.phase} step {evidence.stored.step}, task {trajectory.task_id}: {_count(turns, 'turn')}, "
         f"{sampled} of {len(tokens)} tokens{by}; it {_verb(trajectory)}{ending_of(trajectory)}."
     )
+
+
+def _parts(evidence: Evidence) -> list[str]:
+    """Say where the record stands in an episode of several."""
+    names = [record.trajectory_id for record in evidence.rollout.records]
+    if len(names) == 1:
+        return []
+    place = names.index(evidence.stored.trajectory.trajectory_id)
+    before = f", after {names[place - 1]}" if place else ""
+    after = f", before {names[place + 1]}" if place + 1 < len(names) else ""
+    return [
+        f"It is record {place + 1} of {len(names)} of one episode{before}{after}; reward and advantage are the whole episode's."
+    ]
 
 
 def _verb(trajectory: Trajectory) -> str:

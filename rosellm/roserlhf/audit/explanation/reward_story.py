@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 from rosellm.roserlhf.audit.explanation.credit_formula import Formula, formula_of
 from rosellm.roserlhf.audit.explanation.evidence import Evidence
-from rosellm.roserlhf.batching.credit import compared, group_rows, total_reward
-from rosellm.roserlhf.batching.rows import Row, row_of
+from rosellm.roserlhf.batching.credit import advantage_of_row, compared, group_rows, total_reward
+from rosellm.roserlhf.batching.rollout import Rollout
+from rosellm.roserlhf.batching.rows import Row
 from rosellm.roserlhf.batching.scored import scored_rollouts
 from rosellm.roserlhf.errors import RecordError, RoseError
 from rosellm.roserlhf.record.exclusion import NOT_TRAINABLE, UNSCORED
-from rosellm.roserlhf.store import StoredTrajectory
-from rosellm.roserlhf.trainer.account import row_hash
-from rosellm.roserlhf.trajectory import Trajectory
+from rosellm.roserlhf.trainer.account import advantage_of, hash_of, kept
 
 _AGREE = 1e-9
 """Relative difference up to which a recomputed advantage is the recorded one; both are float64."""
@@ -117,7 +116,7 @@ def rewards_of(evidence: Evidence) -> dict[str, float | None] | None:
     """
     weights = evidence.reward_weights
     if weights is not None:
-        return {one.trajectory.trajectory_id: total_reward(one.trajectory, weights) for one in evidence.peers}
+        return {one.trajectory_id: total_reward(one, weights) for one in evidence.peers}
     kept = {name: fate.entry.detail for name, fate in evidence.fates.items()}
     if not kept or not all(isinstance(detail, Mapping) and "reward" in detail for detail in kept.values()):
         return None
@@ -129,22 +128,23 @@ def _number(value: object) -> float | None:
 
 
 def credit_story(evidence: Evidence, rows: Mapping[str, Row]) -> CreditStory:
-    """Tell how a trajectory came to its advantage; `rows` as `recomputed_rows` returns them."""
-    trajectory, weights, rewards = evidence.stored.trajectory, evidence.reward_weights, rewards_of(evidence)
-    name = trajectory.trajectory_id
-    compared = evidence.is_training and trajectory.group_id is not None
-    group = [one for one in evidence.peers if compared and one.trajectory.group_id == trajectory.group_id]
+    """Tell how a rollout came to its advantage; `rows` as `recomputed_rows` returns them."""
+    rollout, weights, rewards = evidence.rollout, evidence.reward_weights, rewards_of(evidence)
+    name = rollout.trajectory_id
+    compared = evidence.is_training and rollout.group_id is not None
+    group = [one for one in evidence.peers if compared and one.group_id == rollout.group_id]
     members = tuple(_member(one, evidence, rewards) for one in group)
-    recomputed = rows[name].advantage if name in rows and rewards is not None else None
+    own = [rows[record.trajectory_id] for record in rollout.records if record.trajectory_id in rows]
+    recomputed = advantage_of(own) if len(own) == len(rollout.records) and rewards is not None else None
     recorded = None if evidence.fate is None else evidence.fate.advantage
     formula = None if rewards is None or recomputed is None else _formula(evidence, rewards)
     return CreditStory(
         weights=weights,
-        turns=tuple(_turn_rewards(trajectory, weights)),
-        components=trajectory.reward_totals(),
+        turns=tuple(_turn_rewards(rollout, weights)),
+        components=rollout.reward_totals(),
         reward=None if rewards is None else rewards.get(name),
         reward_is_known=rewards is not None,
-        group_id=trajectory.group_id,
+        group_id=rollout.group_id,
         members=members,
         baseline=None if formula is None else formula.baseline,
         advantage=recomputed if recorded is None else recorded,
@@ -152,18 +152,17 @@ def credit_story(evidence: Evidence, rows: Mapping[str, Row]) -> CreditStory:
         recomputed=recomputed,
         formula=() if formula is None else formula.lines,
         turn_formulas=() if formula is None else formula.turns,
-        first_turn=trajectory.first_turn,
+        first_turn=rollout.first_turn,
     )
 
 
 def _formula(evidence: Evidence, rewards: Mapping[str, float | None]) -> Formula | None:
     """Work the advantage out from the rollouts that it was compared with; None if it was compared with none."""
-    trajectories = [one.trajectory for one in evidence.peers]
-    totals = [rewards.get(trajectory.trajectory_id) for trajectory in trajectories]
-    groups, _ = compared(trajectories, totals)
-    chosen = [trajectories[i] for i in groups]
-    name = evidence.stored.trajectory.trajectory_id
-    place = next((place for place, trajectory in enumerate(chosen) if trajectory.trajectory_id == name), None)
+    totals = [rewards.get(rollout.trajectory_id) for rollout in evidence.peers]
+    groups, _ = compared(evidence.peers, totals)
+    chosen = [evidence.peers[i] for i in groups]
+    name = evidence.rollout.trajectory_id
+    place = next((place for place, rollout in enumerate(chosen) if rollout.trajectory_id == name), None)
     if evidence.recipe is None or place is None:
         return None
     weights = evidence.reward_weights
@@ -171,9 +170,9 @@ def _formula(evidence: Evidence, rewards: Mapping[str, float | None]) -> Formula
     return formula_of(evidence.recipe.credit, scored, place, tuple(weights or ()))
 
 
-def _turn_rewards(trajectory: Trajectory, weights: Mapping[str, float] | None) -> list[TurnReward]:
+def _turn_rewards(rollout: Rollout, weights: Mapping[str, float] | None) -> list[TurnReward]:
     told = []
-    for transition in trajectory.transitions:
+    for transition in rollout.transitions:
         named = transition.reward_components
         if named:
             parts = None if weights is None else [(weights[name], value) for name, value in named.items() if name in weights]
@@ -183,71 +182,72 @@ def _turn_rewards(trajectory: Trajectory, weights: Mapping[str, float] | None) -
     return told
 
 
-def _member(stored: StoredTrajectory, evidence: Evidence, rewards: Mapping[str, float | None] | None) -> Member:
-    trajectory = stored.trajectory
-    fate = evidence.fates.get(trajectory.trajectory_id)
-    reward = None if rewards is None else rewards.get(trajectory.trajectory_id)
+def _member(rollout: Rollout, evidence: Evidence, rewards: Mapping[str, float | None] | None) -> Member:
+    fate = evidence.fates.get(rollout.trajectory_id)
+    reward = None if rewards is None else rewards.get(rollout.trajectory_id)
     left_out = None
-    if not trajectory.trainable:
+    if not rollout.trainable:
         left_out = NOT_TRAINABLE
     elif reward is None and rewards is not None:
-        left_out = UNSCORED + _cause(trajectory)
-    return Member(trajectory.trajectory_id, reward, left_out, None if fate is None else fate.advantage)
+        left_out = UNSCORED + _cause(rollout)
+    return Member(rollout.trajectory_id, reward, left_out, None if fate is None else fate.advantage)
 
 
-def _cause(trajectory: Trajectory) -> str:
-    blamed = [(t.blame, t.cause) for t in trajectory.transitions if t.blame == "infrastructure"]
-    if trajectory.failure is not None and trajectory.failure.blame == "infrastructure":
-        blamed.append((trajectory.failure.blame, trajectory.failure.cause))
+def _cause(rollout: Rollout) -> str:
+    blamed = [(t.blame, t.cause) for t in rollout.transitions if t.blame == "infrastructure"]
+    if rollout.failure is not None and rollout.failure.blame == "infrastructure":
+        blamed.append((rollout.failure.blame, rollout.failure.cause))
     if blamed:
         return f" ({blamed[0][1]}, {blamed[0][0]})"
-    unscored = [name for name, value in trajectory.reward_totals().items() if value is None]
+    unscored = [name for name, value in rollout.reward_totals().items() if value is None]
     return f" ({', '.join(unscored)} not scored)" if unscored else " (a weighted component was never scored)"
 
 
 def recomputed_rows(evidence: Evidence, problems: list[str]) -> dict[str, Row]:
-    """Make the rows of a training step again as the trainer did, by trajectory; without rewards they have no advantage."""
-    trajectories = [one.trajectory for one in evidence.peers]
+    """Make the rows of a training step again as the trainer did, by record; without rewards they have no advantage."""
     rewards, recipe = rewards_of(evidence), evidence.recipe
     if rewards is None or recipe is None:
-        return _bare_rows(trajectories)
-    totals = [rewards.get(trajectory.trajectory_id) for trajectory in trajectories]
+        return _bare_rows(evidence.peers)
+    totals = [rewards.get(rollout.trajectory_id) for rollout in evidence.peers]
     try:
         drop, weights = recipe.config.drop_uniform_groups, evidence.reward_weights
-        rows = group_rows(trajectories, totals, recipe.credit, drop_uniform=drop, weights=weights)
+        rows = group_rows(evidence.peers, totals, recipe.credit, drop_uniform=drop, weights=weights)
     except RoseError as error:
         problems.append(f"the advantages of the step cannot be recomputed: {error}")
-        return _bare_rows(trajectories)
+        return _bare_rows(evidence.peers)
     return {row.trajectory_id: row for row in rows}
 
 
 def trained_rows(evidence: Evidence, rows: Mapping[str, Row]) -> dict[str, Row]:
     """Give rows the advantages that the ledger recorded, because those are what happened; where it has none they keep theirs."""
-    recorded = {name: evidence.fates[name].advantage for name in rows if name in evidence.fates}
-    return {
-        name: row if recorded.get(name) is None else dataclasses.replace(row, advantage=recorded[name])
-        for name, row in rows.items()
-    }
+    first_turns = {rollout.trajectory_id: rollout.first_turn for rollout in evidence.peers}
+    found = dict(rows)
+    for name, row in rows.items():
+        fate = evidence.fates.get(row.rollout_id)
+        if fate is not None and fate.advantage is not None:
+            advantage = advantage_of_row(fate.advantage, row, first_turns[row.rollout_id])
+            found[name] = dataclasses.replace(row, advantage=advantage)
+    return found
 
 
 def tampered(evidence: Evidence) -> list[str]:
-    """Hold a record against what the ledger kept of it when it was trained: its total reward and the hash of its row."""
+    """Hold a rollout against what the ledger kept of it when it was trained: its total reward and the hashes of its rows."""
     detail = None if evidence.fate is None else evidence.fate.entry.detail
-    trajectory, found = evidence.stored.trajectory, []
+    found = []
     if isinstance(detail, Mapping) and "reward" in detail and evidence.reward_weights is not None:
-        recorded, given = _number(detail["reward"]), total_reward(trajectory, evidence.reward_weights)
+        recorded, given = _number(detail["reward"]), total_reward(evidence.rollout, evidence.reward_weights)
         agree = recorded is given if recorded is None or given is None else same(recorded, given, _AGREE)
         if not agree:
             found.append(f"the reward recorded is {recorded!r}, but the components stored give {given!r}")
-    row = _bare_rows([trajectory]).get(trajectory.trajectory_id)
-    if isinstance(detail, Mapping) and "row_hash" in detail and row is not None and row_hash(row) != detail["row_hash"]:
+    rows = list(_bare_rows([evidence.rollout]).values())
+    if isinstance(detail, Mapping) and "row_hash" in detail and rows and kept(hash_of(rows)) != detail["row_hash"]:
         found.append("the tokens or behaviour log-probabilities stored are not those that the ledger recorded the hash of")
     return found
 
 
-def _bare_rows(trajectories: Sequence[Trajectory]) -> dict[str, Row]:
-    rows = {}
-    for trajectory in trajectories:
+def _bare_rows(rollouts: Sequence[Rollout]) -> dict[str, Row]:
+    rows: dict[str, Row] = {}
+    for rollout in rollouts:
         with contextlib.suppress(RecordError):  # its context stands in another record, so it was no row of its own
-            rows[trajectory.trajectory_id] = row_of(trajectory)
+            rows |= {row.trajectory_id: row for row in rollout.rows()}
     return rows

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from rosellm.roserlhf.record.exclusion import STALE
 from rosellm.roserlhf.report.token_fate import Fate
@@ -42,20 +43,28 @@ class TokenStory:
 
 
 def token_stories(
-    trajectory: Trajectory, *, fate: Fate | None, outside: str | None, vocabulary: Vocabulary | None
+    trajectory: Trajectory,
+    *,
+    fate: Fate | None,
+    outside: str | None,
+    vocabulary: Vocabulary | None,
+    context: Sequence[TokenSpan] | None = None,
 ) -> tuple[TokenStory, ...]:
     """Tell every token of a record's row.
 
     Args:
-        trajectory: the record. Context that stands in other records is not among its own tokens.
+        trajectory: the record.
         fate: the last ledger event of the attempt; None if the ledger has none.
         outside: why the whole record has no part in any policy loss (an evaluation, for example); None if it may have.
         vocabulary: of the run; None if it could not be read.
+        context: everything in front of its first action, where part of that stands in other records. None: its own prompt; what it
+            copies is not among its tokens then.
     """
     told: list[TokenStory] = []
     end = 0
     turn: int | None = None
-    for span in trajectory.spans():
+    own = trajectory.spans() if context is None else islice(trajectory.spans(), len(trajectory.prompt), None)
+    for span in (*(context or ()), *own):
         if isinstance(span, CopySpan):
             continue
         if isinstance(span, PolicyAction):

@@ -13,15 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.batching.rows import Row
-from rosellm.roserlhf.batching.tensors import pad
+from rosellm.roserlhf.batching.tensors import Batch
 from rosellm.roserlhf.errors import StoreError
+from rosellm.roserlhf.learner.policy import batches_of, layout_of
+from rosellm.roserlhf.losses import Aggregation, Layout
 from rosellm.roserlhf.store.updates import Update, UpdatedRow
 from rosellm.roserlhf.trainer.recipe import PolicyObjective
 
@@ -55,7 +57,14 @@ class UpdateGradient:
     """By trajectory."""
 
 
-def differentiate(update: Update, rows: Mapping[str, Row], objective: PolicyObjective, *, micro_batch_rows: int) -> UpdateGradient:
+def differentiate(
+    update: Update,
+    rows: Mapping[str, Row],
+    objective: PolicyObjective,
+    *,
+    micro_batch_rows: int,
+    denominator_mode: Aggregation = "token",
+) -> UpdateGradient:
     """Differentiate the loss of an update, micro-batch by micro-batch as it was made.
 
     Args:
@@ -63,6 +72,7 @@ def differentiate(update: Update, rows: Mapping[str, Row], objective: PolicyObje
         rows: the rows of the step by trajectory, with their advantages.
         objective: the recipe's.
         micro_batch_rows: rows per forward pass.
+        denominator_mode: the recipe's; it says which rows stand in one micro-batch.
 
     Raises:
         StoreError: a row of the update has no record, or not one current log-probability per sampled token.
@@ -71,8 +81,9 @@ def differentiate(update: Update, rows: Mapping[str, Row], objective: PolicyObje
     pairs = iter([(_row(one, rows), one.current_logprobs) for one in update.rows])
     shares: list[float] = []
     found: dict[str, RowGradient] = {}
-    while part := list(islice(pairs, micro_batch_rows)):
-        share, gradients = _micro_batch([row for row, _ in part], [logprobs for _, logprobs in part], objective, update.denominator)
+    for batch in batches_of([_row(one, rows) for one in update.rows], micro_batch_rows, denominator_mode):
+        part = list(islice(pairs, len(batch.input_ids)))
+        share, gradients = _micro_batch(batch, [row for row, _ in part], [one for _, one in part], objective, update.denominator)
         shares.append(share)
         found |= gradients
     absolute = sum(float(one.derivative.abs().sum(dtype=torch.float64)) for one in found.values())
@@ -92,13 +103,13 @@ def _row(evidence: UpdatedRow, rows: Mapping[str, Row]) -> Row:
 
 
 def _micro_batch(
-    rows: Sequence[Row], logprobs: Sequence[Sequence[float]], objective: PolicyObjective, denominator: float
+    batch: Batch, rows: Sequence[Row], logprobs: Sequence[Sequence[float]], objective: PolicyObjective, denominator: float
 ) -> tuple[float, dict[str, RowGradient]]:
-    batch = pad(rows)
     current = torch.zeros_like(batch.behaviour_logprobs)
     current[batch.policy_mask] = torch.tensor([value for row in logprobs for value in row], dtype=current.dtype)
     current.requires_grad_()
-    output = call(objective, current, batch.behaviour_logprobs, batch.advantages, batch.loss_mask, denominator)
+    given = (current, batch.behaviour_logprobs, batch.advantages, batch.loss_mask)
+    output = call(objective, *given, denominator, **layout_of(batch))
     (weight,) = torch.autograd.grad(output.loss, output.token_loss, retain_graph=True, allow_unused=True)
     (derivative,) = torch.autograd.grad(output.loss, current)
     ratio = (current.detach() - batch.behaviour_logprobs).exp()
@@ -112,7 +123,13 @@ def _micro_batch(
 
 
 def call(
-    objective: PolicyObjective, current: Tensor, behaviour: Tensor, advantages: Tensor, loss_mask: Tensor, denominator: float
+    objective: PolicyObjective,
+    current: Tensor,
+    behaviour: Tensor,
+    advantages: Tensor,
+    loss_mask: Tensor,
+    denominator: float,
+    **layout: Unpack[Layout],
 ) -> Any:
     """Call the objective on rows `[B, T]` as the update does, with a loss mask of one's own."""
-    return objective(current, behaviour, advantages, loss_mask, denominator=denominator)
+    return objective(current, behaviour, advantages, loss_mask, denominator=denominator, **layout)

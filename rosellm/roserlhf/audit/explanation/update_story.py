@@ -6,6 +6,7 @@ import math
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from rosellm.roserlhf.audit.explanation.evidence import Evidence
 from rosellm.roserlhf.audit.explanation.reward_story import same
@@ -104,7 +105,11 @@ def _story(update: Update, evidence: Evidence, rows: Mapping[str, Row], missing:
     else:
         try:
             gradient = differentiate(
-                update, rows, evidence.recipe.objective, micro_batch_rows=evidence.recipe.config.optimizer.micro_batch_rows
+                update,
+                rows,
+                evidence.recipe.objective,
+                micro_batch_rows=evidence.recipe.config.optimizer.micro_batch_rows,
+                denominator_mode=evidence.recipe.denominator_mode,
             )
         except RoseError as error:
             problems.append(f"{place} cannot be differentiated: {error}")
@@ -164,9 +169,12 @@ def _tokens(update: Update, evidence: Evidence, mine: RowGradient | None, gradie
 
 def _bare_tokens(evidence: Evidence, logprobs: array[float]) -> list[TokenUpdate]:
     """Pair the evidence with the sampled tokens where nothing could be differentiated."""
-    places, position = [], 0
+    places: list[tuple[int, float]] = []
     trajectory = evidence.stored.trajectory
-    for span in trajectory.spans():
+    context = evidence.rollout.contexts.get(trajectory.trajectory_id)
+    position = sum(len(span.token_ids) for span in context or ())
+    own = trajectory.spans() if context is None else islice(trajectory.spans(), len(trajectory.prompt), None)
+    for span in own:
         ids = getattr(span, "token_ids", ())
         if hasattr(span, "old_logprobs"):
             places += [(position + index, behaviour) for index, behaviour in enumerate(span.old_logprobs)]

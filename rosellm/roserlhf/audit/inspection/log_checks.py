@@ -10,14 +10,15 @@ from typing import Any
 
 from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.inspection.run_files import METRICS, Record, RunFiles, step_of
-from rosellm.roserlhf.batching.rows import row_of
-from rosellm.roserlhf.errors import StoreError
+from rosellm.roserlhf.errors import RecordError, StoreError
 from rosellm.roserlhf.store.encoding import unpack_record
 from rosellm.roserlhf.store.updates import Update
 from rosellm.roserlhf.trainer.account import row_hash
 from rosellm.roserlhf.trainer.folder import LOG
 from rosellm.roserlhf.trainer.provenance import PROCESS
+from rosellm.roserlhf.trainer.rollouts import whole_rollouts
 from rosellm.roserlhf.trainer.session import json_line
+from rosellm.roserlhf.trajectory import Trajectory
 
 EVENT_LOG, RECORDS, POLICIES, LEDGER, TOKENS, METRIC_ROWS = "event log", "records", "policy table", "ledger", "tokens", "metrics"
 UPDATES = "updates"
@@ -48,10 +49,14 @@ def records(run: RunFiles) -> Outcome:
     """Every record of a training step was sampled by a version that is older than its step."""
     known = {policy.version for policy in run.policies}
     found: dict[tuple[str, str], Record] = {}
+    open_episodes: dict[str, list[Trajectory]] = {}
     for stored in run.log.packed_trajectories():
         trajectory, about = unpack_record(stored.packed), stored.summary
-        hashed = row_hash(row_of(trajectory)) if about.phase == "train" else None
-        record = Record(about.step, about.sampled_tokens, about.policy_versions, trajectory.tokenizer_hash, hashed)
+        try:
+            rollout_id, hashed = _laid_out(trajectory, about.phase, open_episodes)
+        except RecordError as error:
+            return Outcome(RECORDS, "failed", str(error), "a record that it goes on with was lost or edited", _RESTORE)
+        record = Record(about.step, about.sampled_tokens, about.policy_versions, trajectory.tokenizer_hash, hashed, rollout_id)
         found[about.phase, about.trajectory_id] = record
         if about.phase == "train" and (odd := _odd_versions(record, known)) is not None:
             evidence = f"{about.trajectory_id} of step {about.step} was sampled by {odd}"
@@ -60,6 +65,25 @@ def records(run: RunFiles) -> Outcome:
     run.records.update(found)
     sampled = sum(record.sampled for record in found.values())
     return Outcome(RECORDS, "passed", f"{len(found):,} records, {sampled:,} sampled tokens, each by a version older than its step")
+
+
+def _laid_out(trajectory: Trajectory, phase: str, open_episodes: dict[str, list[Trajectory]]) -> tuple[str, str | None]:
+    """Name the attempt of a record and hash its row.
+
+    Args:
+        trajectory: records come in the order in which they were stored, a root before what goes on with it.
+        phase: only what was collected for training became a row.
+        open_episodes: by last record, the records of episodes that handed off and whose next record has not come yet.
+    """
+    parent = trajectory.parent
+    before = [] if parent is None else open_episodes.pop(f"{phase} {parent.record_id}", [])
+    episode = [*before, trajectory]
+    if trajectory.ending == "handed_off":
+        open_episodes[f"{phase} {trajectory.trajectory_id}"] = episode
+    if phase != "train":
+        return episode[0].trajectory_id, None
+    (rollout,) = whole_rollouts(episode)
+    return rollout.trajectory_id, row_hash(rollout.rows()[-1])
 
 
 def _odd_versions(record: Record, known: Set[str]) -> str | None:
@@ -105,20 +129,25 @@ def ledger(run: RunFiles) -> Outcome:
     if (problem := _odd_attempt(run, stored)) is not None:
         return Outcome(LEDGER, "failed", problem, "the record was edited after its step, or a ledger event was", _RESTORE)
     states = ", ".join(f"{count:,} {state}" for state, count in sorted(run.ledger.states().items()))
-    return Outcome(LEDGER, "passed", f"{len(stored):,} attempts in {len(run.ledger.steps())} steps balance: {states}")
+    attempts = len({record.rollout_id for record in stored.values()})
+    return Outcome(LEDGER, "passed", f"{attempts:,} attempts in {len(run.ledger.steps())} steps balance: {states}")
 
 
 def _odd_attempt(run: RunFiles, stored: Mapping[str, Record]) -> str | None:
-    """Name the first attempt whose record is missing, of another length, or not the one that entered the loss."""
+    """Name the first attempt whose records are missing, of another length, or not the ones that entered the loss."""
     counted = {entry.attempt_id: entry.sampled for entry in run.ledger_entries if entry.sampled is not None}
     ends = {entry.attempt_id: entry.detail for entry in run.ledger_entries if entry.state in ("rejected", "trained")}
-    for name in sorted({*counted, *stored}):
-        record, detail = stored.get(name), ends.get(name)
-        if record is None or counted.get(name) != record.sampled:
-            held = "nothing" if record is None else f"{record.sampled} tokens"
+    attempts: dict[str, list[Record]] = {}
+    for record in stored.values():
+        attempts.setdefault(record.rollout_id, []).append(record)
+    for name in sorted({*counted, *attempts}):
+        parts, detail = attempts.get(name, []), ends.get(name)
+        sampled = sum(part.sampled for part in parts)
+        if not parts or counted.get(name) != sampled:
+            held = f"{sampled} tokens" if parts else "nothing"
             return f"attempt {name} sampled {counted.get(name)} tokens in the ledger, its record holds {held}"
         hashed = detail.get("row_hash") if isinstance(detail, Mapping) else None
-        if hashed is not None and hashed != record.row_hash:
+        if hashed is not None and hashed != (parts[0].row_hash if len(parts) == 1 else [part.row_hash for part in parts]):
             return f"the tokens or log-probabilities of {name} are not those that entered the loss: another row hash"
     return None
 
@@ -209,7 +238,7 @@ def updates(run: RunFiles) -> Outcome:
             fix = "do not trust what is recomputed from this evidence; restore the event log from a copy"
             return Outcome(UPDATES, "failed", f"{where}: {problem}", "the evidence was edited, or a worker broke", fix)
         if update.skipped is None:
-            made.update(row.trajectory_id for row in update.rows)
+            made.update(run.records["train", row.trajectory_id].rollout_id for row in update.rows)
     missing = sorted({row.step for row in run.metrics if row.phase == "train"} - steps)
     if missing and len(missing) == len(run.ledger.steps()):
         return Outcome(UPDATES, "skipped", "this run kept no evidence of its updates")

@@ -36,6 +36,8 @@ class Record:
     tokenizer_hash: str
     row_hash: str | None
     """Of what entered the loss; None for records that are not trained on."""
+    rollout_id: str
+    """The attempt that it is a record of."""
 
 
 class RunFiles:

@@ -1,1 +1,1 @@
-"""Training steps made again from the run folder alone: `records -> the same weights, or the first difference`."""
+"""What a run did, made again: training steps from the folder alone, episodes with their environment; and the first difference."""

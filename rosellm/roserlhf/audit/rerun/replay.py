@@ -21,19 +21,17 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.audit.rerun.comparison import Compared, Comparison, Difference, Tolerance
 from rosellm.roserlhf.audit.rerun.step import Recorded, StepRerun
 from rosellm.roserlhf.errors import CheckpointError, RangeError, RunFolderError
-from rosellm.roserlhf.models.causal import load_weights, weights_hash
+from rosellm.roserlhf.models.causal import weights_hash
 from rosellm.roserlhf.recipes import load_recipe
 from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint, checkpoint_steps, load_checkpoint
 from rosellm.roserlhf.trainer.folder import CHECKPOINTS, LOG, RUN, difference
 from rosellm.roserlhf.trainer.learning import training_stepper
+from rosellm.roserlhf.trainer.model import restored_model
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
 from rosellm.roserlhf.trainer.provenance import provenance, this_machine
 from rosellm.roserlhf.trainer.recipe import Recipe
 from rosellm.roserlhf.trainer.threads import single_threaded
-from rosellm.roserlhf.trainer.world import new_model
-
-_EMBEDDING = "model.embed_tokens.weight"
 
 
 @dataclass(frozen=True)
@@ -119,11 +117,7 @@ def _rerun(
     comparison: Comparison,
     on_progress: OnProgress,
 ) -> None:
-    if _EMBEDDING not in checkpoint.model:
-        raise checks.fail(CheckpointError, f"checkpoint {checkpoint.step}", f"hold {_EMBEDDING}", sorted(checkpoint.model)[:3])
-    vocabulary_size = checkpoint.model[_EMBEDDING].shape[0]
-    model = new_model(recipe.config, vocabulary_size=vocabulary_size, device=str(device))
-    load_weights(model, checkpoint.model)
+    model = restored_model(recipe.config, checkpoint, str(device))
     policy, name = recorded.policies.get(f"v{checkpoint.step}"), f"weights of checkpoint {checkpoint.step}"
     comparison.value("checkpoint", checkpoint.step, policy and policy.content_hash, weights_hash(checkpoint.model), name=name)
     stepper = training_stepper(recipe.config, model, checkpoint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from rosellm.roserlhf.learner.step import Stepper
 from rosellm.roserlhf.losses import policy_logprobs
 from rosellm.roserlhf.models.causal import weights, weights_hash
 from rosellm.roserlhf.store import EventLog, LedgerEntry, Policy, Update
-from rosellm.roserlhf.trainer.account import row_hash
+from rosellm.roserlhf.trainer.account import advantage_of, kept, row_hash
 from rosellm.roserlhf.trainer.learning import credited, learn
 from rosellm.roserlhf.trainer.measures import COUNTED, TIMES, measures
 from rosellm.roserlhf.trainer.provenance import provenance
@@ -71,7 +72,7 @@ class StepRerun:
     def _compare_records(self, ledger: Sequence[LedgerEntry], trajectories: Sequence[Trajectory]) -> None:
         """Every episode that was launched must have its record, and every record its launch."""
         launched = dict.fromkeys(entry.attempt_id for entry in ledger if entry.state == "launched")
-        found = dict.fromkeys(trajectory.trajectory_id for trajectory in trajectories)
+        found = dict.fromkeys(trajectory.trajectory_id for trajectory in trajectories if trajectory.is_rollout)
         for name in launched | found:
             state, record = "launched" if name in launched else None, "a record" if name in found else None
             if state and record:
@@ -80,24 +81,28 @@ class StepRerun:
                 self._comparison.differs("record", Difference(self._step, "record", state, record, trajectory_id=name))
 
     def _compare_ends(self, ledger: Sequence[LedgerEntry], rewards: Sequence[float | None], rows: Sequence[Row]) -> None:
-        """Rows, rewards and advantages against the ledger."""
+        """Rows, rewards and advantages of every episode against the ledger."""
         ends = {entry.attempt_id: entry.detail for entry in ledger if entry.state in ("rejected", "trained")}
-        details = [detail if isinstance(detail := ends.get(row.trajectory_id), Mapping) else {} for row in rows]
-        for row, detail in zip(rows, details, strict=True):
-            self._compare_row(row, detail.get("row_hash"))
-        for row, detail, reward in zip(rows, details, rewards, strict=True):
-            self._value("reward", detail.get("reward"), reward, trajectory_id=row.trajectory_id)
-        for row, detail in zip(rows, details, strict=True):
-            self._compare_advantage(row, detail.get("advantage"))
+        episodes = [(name, list(parts)) for name, parts in groupby(rows, key=lambda row: row.rollout_id)]
+        details = [detail if isinstance(detail := ends.get(name), Mapping) else {} for name, _ in episodes]
+        for (_, parts), detail in zip(episodes, details, strict=True):
+            hashes = detail.get("row_hash") if len(parts) > 1 else [detail.get("row_hash")]
+            known = hashes if isinstance(hashes, list) and len(hashes) == len(parts) else [None] * len(parts)
+            for row, recorded in zip(parts, known, strict=True):
+                self._compare_row(row, recorded)
+        for (name, _), detail, reward in zip(episodes, details, rewards, strict=True):
+            self._value("reward", detail.get("reward"), reward, trajectory_id=name)
+        for (name, parts), detail in zip(episodes, details, strict=True):
+            self._compare_advantage(name, parts, detail.get("advantage"))
 
-    def _compare_advantage(self, row: Row, recorded: Any) -> None:
-        """Hold the advantage of a row against the ledger, turn by turn where turns have their own."""
-        found = list(row.advantage) if isinstance(row.advantage, tuple) else row.advantage
+    def _compare_advantage(self, name: str, rows: Sequence[Row], recorded: Any) -> None:
+        """Hold the advantage of an episode against the ledger, turn by turn where turns have their own."""
+        found = kept(advantage_of(rows))
         if not isinstance(found, list) or not isinstance(recorded, list) or len(found) != len(recorded):
-            self._value("advantage", recorded, found, trajectory_id=row.trajectory_id)
+            self._value("advantage", recorded, found, trajectory_id=name)
             return
-        for turn, (was, now) in enumerate(zip(recorded, found, strict=True), row.first_turn):
-            self._value("advantage", was, now, trajectory_id=row.trajectory_id, turn=turn)
+        for turn, (was, now) in enumerate(zip(recorded, found, strict=True), rows[0].first_turn):
+            self._value("advantage", was, now, trajectory_id=name, turn=turn)
 
     def _compare_row(self, row: Row, recorded: str | None) -> None:
         """Hold a row against its hash; where they differ, ask the policy that sampled it which token it never said like that."""
@@ -116,7 +121,8 @@ class StepRerun:
         with torch.inference_mode():
             batch = pad([row], self._stepper.parameters[0].device)
             temperature = self._recipe.config.collect.temperature
-            said = policy_logprobs(self._stepper.model, batch.input_ids, temperature=temperature)[0].tolist()
+            model, support = self._stepper.model, batch.support
+            said = policy_logprobs(model, batch.input_ids, temperature=temperature, support=support)[0].tolist()
         for t, (sampled, was, now) in enumerate(zip(row.policy_mask, row.behaviour_logprobs, said, strict=True)):
             if sampled and not abs(now - was) <= max(_ODD, drift):
                 name, place = row.trajectory_id, _token(row, t)

@@ -50,7 +50,7 @@ class FunctionCalls:
             return ParsedAction(calls=(ToolCall(_CALL_ID, name, arguments, span),))
         except MalformedError as mistake:
             return ParseFailure(str(mistake), _CALL_ID, name, text, span)
-        except RecordError:
+        except (RecordError, RecursionError):
             return ParseFailure(TOO_DEEP, _CALL_ID, name, text, span)
 
     def write(self, calls: Sequence[ToolCall], schemas: Schemas) -> str:

@@ -76,14 +76,14 @@ def read(text: str, start: int) -> tuple[Any, int]:
     """
     try:
         value, end = _DECODER.raw_decode(text, start)
+        if "\\u" in text[start:end] or _SURROGATE.search(text, start, end):
+            refuse_surrogates(value)
     except RecursionError:
         raise MalformedError(TOO_DEEP) from None
     except json.JSONDecodeError as error:
         if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
             raise MalformedError(BREAKS_OFF) from None
         raise MalformedError(f"not valid JSON: {error.msg} at character {error.pos - start}") from None
-    if "\\u" in text[start:end] or _SURROGATE.search(text, start, end):
-        refuse_surrogates(value)
     return value, end
 
 
@@ -93,7 +93,6 @@ def refuse_surrogates(value: Any) -> None:
     Raises:
         MalformedError: there is one.
     """
-    # the value was read by a reader of bounded depth, so that this recursion is bounded, too
     if isinstance(value, str):
         if _SURROGATE.search(value):
             raise MalformedError("a string holds half of a surrogate pair")

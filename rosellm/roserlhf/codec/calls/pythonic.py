@@ -18,7 +18,7 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.calls import json_text, python_text
 from rosellm.roserlhf.codec.calls.protocol import Schemas
 from rosellm.roserlhf.codec.calls.python_text import Literals, got
-from rosellm.roserlhf.codec.calls.reading import MalformedError, Reading, reasoning_end
+from rosellm.roserlhf.codec.calls.reading import TOO_DEEP, MalformedError, Reading, reasoning_end
 from rosellm.roserlhf.errors import RangeError
 from rosellm.roserlhf.trajectory import ParsedAction, ToolCall
 
@@ -90,9 +90,10 @@ def _call(reading: Reading, start: int, schemas: Schemas) -> int:
         if name is None or not text.startswith("(", opened):
             raise MalformedError(f"expected name(…){got(text, start)}")
         arguments, end = _arguments(text, start, opened + 1, _order(schemas, name.group()))
-    except MalformedError as mistake:
+    except (MalformedError, RecursionError) as error:
+        mistake = TOO_DEEP if isinstance(error, RecursionError) else str(error)
         end = python_text.skip(text, opened) or len(text)
-        reading.failure(str(mistake), None if name is None else name.group(), start, end)
+        reading.failure(mistake, None if name is None else name.group(), start, end)
     else:
         reading.call(name.group(), arguments, start, end)
     return end

@@ -50,7 +50,8 @@ class Reading:
             self._place(start, end)
 
     def failure(self, reason: str, name: str | None, start: int, end: int) -> None:
-        """Add a malformed call."""
+        """Add a malformed call; a reason that quotes what is no character shows it escaped, for the policy is told it."""
+        reason = reason.encode("utf-8", "backslashreplace").decode("utf-8")
         self.failures.append(ParseFailure(reason, f"call-{self._count}", name, self.text[start:end], (start, end)))
         self._place(start, end)
 

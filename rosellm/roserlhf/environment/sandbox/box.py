@@ -44,29 +44,28 @@ class Box:
 
     def __init__(self, command: Command, *, bare: bool = False, links: Sequence[socket.socket] = ()) -> None:
         with ExitStack() as near, ExitStack() as far:
-            self.control, inside = socket.socketpair()
-            near.callback(self.control.close)
-            far.callback(inside.close)
-            self.control.setblocking(False)
-            self.output, output = _pipe(near, far)
-            self.errors, errors = _pipe(near, far)
-            self._report, report = _pipe(near, far)
-            rules = _readable_bytes(seccomp.program(), far) if not bare else report
-            passed = [rules, report, *(link.fileno() for link in links)]
             try:
+                self.control, inside = socket.socketpair()
+                near.callback(self.control.close)
+                far.callback(inside.close)
+                self.control.setblocking(False)
+                self.output, output = _pipe(near, far)
+                self.errors, errors = _pipe(near, far)
+                self._report, report = _pipe(near, far)
+                rules = report if bare else _readable_bytes(seccomp.program(), far)
                 self.process = subprocess.Popen(
                     command(rules, report),
                     stdin=inside.fileno(),
                     stdout=output,
                     stderr=errors,
-                    pass_fds=passed,
+                    pass_fds=[rules, report, *(link.fileno() for link in links)],
                     env={},
                     cwd="/",
                     start_new_session=True,
                 )
             except OSError as error:
                 raise SandboxError(f"the sandbox did not start: {error}") from error
-            self._known = bare
+            self._bare = self._known = bare
             self._first: list[int] = []  # process descriptor of the first process inside, once it is known
             self._finish = weakref.finalize(self, _end, self.process, self._first, near.pop_all())
         self._closing: asyncio.Future[None] | None = None
@@ -95,6 +94,13 @@ class Box:
         await _gone(self.process, within)
         return self.process.poll()
 
+    def kill(self) -> None:
+        """Kill everything in the box, as far as it has come up, and wait for nothing."""
+        for first in self._first:
+            _kill(first)
+        if self._bare:
+            _kill_group(self.process)
+
     async def close(self) -> None:
         """Kill everything in the box and return when it is gone; goes on in the background if the caller is cancelled."""
         if self._closing is None:
@@ -104,12 +110,11 @@ class Box:
     async def _close(self) -> None:
         try:
             await self.identify()
+            self.kill()
             for first in self._first:
-                _kill(first)
                 await readable(first)
                 await _gone(self.process, 5.0)  # which reaps it
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            _kill_group(self.process)
             await _gone(self.process, STARTED_WITHIN)
         finally:
             self._finish()
@@ -169,7 +174,10 @@ def _readable_bytes(content: bytes, far: ExitStack) -> int:
 async def _gone(process: subprocess.Popen[bytes], within: float) -> None:
     if process.poll() is not None:
         return
-    descriptor = os.pidfd_open(process.pid)
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:  # reaped by somebody else
+        return
     try:
         async with asyncio.timeout(within):
             await readable(descriptor)
@@ -185,13 +193,17 @@ def _kill(process_descriptor: int) -> None:
         signal.pidfd_send_signal(process_descriptor, signal.SIGKILL)
 
 
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 def _end(process: subprocess.Popen[bytes], first: list[int], near: ExitStack) -> None:
     """Kill what is still there and close everything; also called when nobody did, at the latest as the interpreter exits."""
     for descriptor in first:
         _kill(descriptor)
         os.close(descriptor)
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    _kill_group(process)
+    process.wait()
     near.close()

@@ -36,7 +36,16 @@ def command(program: Sequence[str], view: View, limits: Limits, *, filter_fd: in
     drop = []
     if os.geteuid() == 0:
         drop = [_installed("setpriv", "util-linux"), "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
-    options = ["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--clearenv"]
+    options = [
+        "--unshare-all",
+        "--unshare-user",
+        "--disable-userns",
+        "--die-with-parent",
+        "--new-session",
+        "--clearenv",
+        "--hostname",
+        "box",
+    ]
     for name, value in ENVIRONMENT.items():
         options += ["--setenv", name, value]
     for folder in view.folders:

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from rosellm.roserlhf.environment.sandbox.box import Box
 
-_LONGEST_REPLY = 16 << 20
+_LONGEST_REPLY = 4 << 20
+"""Bytes of all that the box may send over its channel during one cell."""
 _CHUNK = 1 << 16
 End = Literal["reply", "output", "gone", "garbled"]
 
@@ -31,6 +32,7 @@ class Listener:
     errors: bytearray = field(default_factory=bytearray)
     reply: dict[str, Any] = field(default_factory=dict)
     _control: bytearray = field(default_factory=bytearray)
+    _taken: int = 0
 
     async def until_end(self) -> End:
         """Listen until the reply is there, too much was written, or the box is gone or sends no frames."""
@@ -89,12 +91,13 @@ class Listener:
         """Take the frames that are complete; False if they are none that the interpreter in the box would send."""
         while len(self._control) >= 4:
             size = int.from_bytes(self._control[:4], "big")
-            if size > _LONGEST_REPLY:
+            if self._taken + size > _LONGEST_REPLY:
                 return False
             if len(self._control) < 4 + size:
                 return True
             body = bytes(self._control[4 : 4 + size])
             del self._control[: 4 + size]
+            self._taken += 4 + size
             try:
                 message = json.loads(body)
             except (ValueError, RecursionError):

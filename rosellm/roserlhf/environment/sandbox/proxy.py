@@ -113,6 +113,8 @@ class Link:
         self._descriptor = descriptor
         self._until = None if seconds is None else time.monotonic() + seconds
         self._broken = False
+        self._waiting = select.poll()
+        self._waiting.register(descriptor, select.POLLIN)
 
     def send(self, message: Any) -> None:
         """Write one message."""
@@ -133,8 +135,8 @@ class Link:
     def _exactly(self, size: int) -> bytes:
         parts = []
         while size:
-            left = None if self._until is None else max(0.0, self._until - time.monotonic())
-            if not select.select([self._descriptor], [], [], left)[0]:
+            left = None if self._until is None else 1000 * max(0.0, self._until - time.monotonic())
+            if not self._waiting.poll(left):
                 raise TimeoutError("the solution did not answer in time")
             part = os.read(self._descriptor, min(size, 1 << 16))
             if not part:
@@ -147,17 +149,21 @@ class Link:
         """Let the other box do something and return, or raise, what came of it; changed arguments are changed here, too."""
         request = {"what": what, "target": target, "args": encode(list(args)), "kwargs": encode(dict(kwargs))}
         answer = self._answer(request)
+        raised: Any = None
         try:
-            value, arguments, raised = (decode(answer[name], self._remote) for name in ("value", "args", "raised"))
-            changed = [(old, new) for old, new in zip(args, arguments) if isinstance(old, _MUTABLE)]  # noqa: B905
-            if any(type(new) is not type(old) for old, new in changed):
-                raise ValueError("arguments changed their type")
+            if "raised" in answer:
+                raised = list(map(str, decode(answer["raised"], self._remote)))[:2]
+            else:
+                value, arguments = (decode(answer[name], self._remote) for name in ("value", "args"))
+                changed = [(old, new) for old, new in zip(args, arguments) if isinstance(old, _MUTABLE)]  # noqa: B905
+                if any(type(new) is not type(old) for old, new in changed):
+                    raise ValueError("arguments changed their type")
         except Exception as error:
             raise SolutionError("no usable answer") from error
+        if raised is not None:
+            _raise(*raised)
         for old, new in changed:
             _refill(old, new)
-        if raised is not None:
-            _raise(*map(str, raised))
         return value
 
     def _answer(self, request: Any) -> Any:
@@ -188,7 +194,7 @@ def _refill(old: Any, new: Any) -> None:
         old.update(new)
 
 
-def _raise(name: str, text: str) -> NoReturn:
+def _raise(name: str = "", text: str = "") -> NoReturn:
     kind = getattr(builtins, name, None)
     if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, _NOT_RAISED):
         try:
@@ -209,19 +215,26 @@ def serve(descriptor: int, source: str) -> None:
         exec(compile(source, "solution.py", "exec"), solution.__dict__)  # noqa: S102 - in the box
     except BaseException as error:  # noqa: BLE001 - every call will be told
         failure = error
-    while (request := link.receive()) is not None:
-        value, args, raised = None, [], None
-        try:
-            if failure is not None:
-                raise failure
-            args = decode(request["args"], keeper.kept.__getitem__)
-            kwargs = decode(request["kwargs"], keeper.kept.__getitem__)
-            target: Any = solution if request["target"] is None else keeper.kept[request["target"]]
-            value = getattr(target, args[0]) if request["what"] == "attribute" else target(*args, **kwargs)
-        except BaseException as error:  # noqa: BLE001 - it is the answer
-            raised = [type(error).__name__, str(error)[:1000]]
-        changed = [encode(item, keeper) if isinstance(item, _MUTABLE) else None for item in args]
-        link.send({"value": encode(value, keeper), "args": {"list": changed}, "raised": encode(raised)})
+    try:
+        while (request := link.receive()) is not None:
+            try:
+                if failure is not None:
+                    raise failure
+                answer = _answered(request, solution, keeper)
+            except BaseException as error:  # noqa: BLE001 - it is the answer
+                answer = {"raised": {"list": [type(error).__name__, str(error)[:1000]]}}
+            link.send(answer)
+    finally:
+        os.close(descriptor)  # so that nobody waits for an answer
+
+
+def _answered(request: Any, solution: types.ModuleType, keeper: Keeper) -> Any:
+    args = decode(request["args"], keeper.kept.__getitem__)
+    kwargs = decode(request["kwargs"], keeper.kept.__getitem__)
+    target: Any = solution if request["target"] is None else keeper.kept[request["target"]]
+    value = getattr(target, args[0]) if request["what"] == "attribute" else target(*args, **kwargs)
+    changed = [encode(item, keeper) if isinstance(item, _MUTABLE) else None for item in args]
+    return {"value": encode(value, keeper), "args": {"list": changed}}
 
 
 class _Solution(types.ModuleType):

@@ -62,7 +62,10 @@ class SandboxSession:
     async def close(self) -> None:
         """End the box with every process in it, and refuse further cells. May be called again."""
         self._closed = True
-        await self._drop()
+        if self._box is not None:
+            self._box.kill()  # a cell that is running ends with it
+        async with self._turn:
+            await self._drop()
 
     async def start(self) -> None:
         """Start the box now, not with the first cell.
@@ -101,6 +104,8 @@ class SandboxSession:
             nonce = secrets.token_hex(16)
             cell = {"nonce": nonce, "code": code, "name": f"<cell {self._cells}>", "stdin": stdin, "echo": echo, "final": final}
             try:
+                if self._closed:
+                    raise SandboxError("the session was closed")
                 return await self._watch(box, cell, allowed)
             except BaseException:
                 await self._drop()

@@ -1,0 +1,114 @@
+"""A run that starts from a pretrained model in the Hugging Face layout: a tiny one, made here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rosellm.roserlhf import recipes
+from rosellm.roserlhf.audit import replay
+from rosellm.roserlhf.cli.train import run as run_command
+from rosellm.roserlhf.codec.hf import build_tokenizer
+from rosellm.roserlhf.environment.protocol import StepResult, ToolRunner
+from rosellm.roserlhf.environment.shop import Shop
+from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.models.causal import build_llama, export_model
+from rosellm.roserlhf.store.reading import EventReader
+from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.trainer.evaluate import evaluate_run
+from rosellm.roserlhf.trainer.recipe import Recipe
+from rosellm.roserlhf.trainer.run import train
+from rosellm.roserlhf.trajectory import ParsedAction, ParseFailure
+
+
+class Chatter(Shop):
+    """Pays for an even number of characters in the last reply: something that a model without any skill gets right sometimes."""
+
+    async def step(self, action: ParsedAction | ParseFailure, run: ToolRunner) -> StepResult:
+        self.said = action.raw if isinstance(action, ParseFailure) else ""
+        return await super().step(action, run)
+
+    def score(self) -> dict[str, float | None]:
+        return {**super().score(), "correct": float(len(self.said) % 2 == 0)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of two thin layers whose embedding is wider than its tokenizer, as padded ones are."""
+    path = tmp_path_factory.mktemp("pretrained")
+    tokenizer = build_tokenizer(Shop.vocabulary)
+    sizes = {"layers": 2, "hidden_size": 32, "heads": 2, "key_value_heads": 1, "intermediate_size": 64}
+    export_model(build_llama(vocabulary_size=len(tokenizer) + 5, context_window=256, seed=7, **sizes), path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def small(folder: Path, **model: Any) -> Recipe:
+    return recipes.grpo(
+        model={"source": str(folder), **model},
+        steps=2,
+        checkpoint_every=1,
+        drop_uniform_groups=False,
+        collect={"tasks": 2, "group_size": 4, "max_turns": 2, "max_turn_tokens": 16, "context_window": 96},
+        warm_start={"demonstrations": 8, "batch_size": 4, "max_steps": 2, "check_every": 2, "check_tasks": 2},
+        evaluate={"tasks": 2},
+    )
+
+
+@pytest.mark.parametrize("model", [{}, {"lora": 2}, {"lora": 2, "sampler": "bfloat16", "checkpoint_gradients": True}])
+def test_a_run_trains_resumes_evaluates_and_replays(folder: Path, tmp_path: Path, model: dict[str, Any]) -> None:
+    recipe = small(folder, **model)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert train(recipe, environment=Chatter, out=whole).status == "finished"
+    steps: list[int] = []
+
+    def stop() -> bool:
+        steps.append(0)
+        return len(steps) == 2  # after the first of two cloning steps, and after the first training step
+
+    assert train(recipe, environment=Chatter, out=cut, should_stop=stop).status == "interrupted"
+    assert train(recipe, environment=Chatter, out=cut, resume=True).status == "finished"
+    with EventReader.read(whole / "events.db") as one, EventReader.read(cut / "events.db") as other:
+        hashes = [{policy.version: policy.content_hash for policy in log.policies()} for log in (one, other)]
+    assert hashes[0] == hashes[1]
+    assert len({*hashes[0].values()}) == 3  # v0, v1, v2: every step changed the weights
+    assert replay(whole, step=2).equal
+    assert evaluate_run(whole, tasks=2, samples=1, environment=Chatter)["tasks"] == 2
+
+
+def test_the_first_ratio_is_one(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(small(folder, lora=2), environment=Chatter, out=out)
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert max(row["max_abs_log_ratio_before_update"] for row in rows if row["phase"] == "train") < 1e-4
+
+
+def test_a_pretrained_model_has_defaults_of_its_own() -> None:
+    built, whole = recipes.grpo().config, recipes.grpo(model={"source": "x"}).config
+    adapted = recipes.grpo(model={"source": "x", "lora": 8}, collect={"tasks": 3}).config
+    assert (built.collect.tasks, whole.collect.tasks, adapted.collect.tasks) == (40, 8, 3)
+    assert (built.optimizer.learning_rate, whole.optimizer.learning_rate, adapted.optimizer.learning_rate) == (1.5e-3, 2e-5, 2e-4)
+    again = TrainConfig.model_validate({k: v for k, v in adapted.model_dump().items() if k in TrainConfig.model_fields})
+    assert again.collect == adapted.collect  # what a run file says stays
+
+
+def test_adapters_need_a_pretrained_model() -> None:
+    with pytest.raises(ConfigError, match="lora must be 0 for a model that is built from its sizes, got 4"):
+        recipes.grpo(model={"lora": 4})
+
+
+def test_a_window_beyond_the_model_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"collect.context_window must be at most the model's 256, got 512"):
+        train(recipes.grpo(model={"source": str(folder)}), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_short_names_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["--model", str(folder), "--lora=4", "--env", "shop", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert f'source = "{folder}"' in said
+    assert "lora = 4" in said
+    assert 'environment = "shop"' in said
