@@ -22,6 +22,8 @@ from rosellm.roserlhf.cli.train import expected_seconds, free_folder
 from rosellm.roserlhf.trainer.progress import Progress
 from rosellm.roserlhf.trainer.recipe import Recipe
 
+NAMES = "shop, arithmetic, kitchen, bfcl, reasoning-gym:<dataset> or an import path module:Class"
+
 SUMMARY = {
     "seed": 0,
     "success_before": {"sampled": 0.25, "greedy": 0.5, "n": 100},
@@ -142,7 +144,7 @@ def test_no_command_is_help_and_version_is_the_packages(capsys: pytest.CaptureFi
         ),
         (
             ["train", "--environment", "shopp"],
-            "environment must be one of shop or an import path module:Class, got 'shopp'; did you mean shop?",
+            f"environment must be one of {NAMES}, got 'shopp'; did you mean shop?",
         ),
         (["eval"], "arguments must be RUN_OR_CHECKPOINT, got none"),
         (["eval", "runs/x", "--tasks", "0"], "tasks must be greater than or equal to 1, got 0 (int)"),

@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from rosellm.roserlhf.environment.base import ToolEnvironment
-from rosellm.roserlhf.environment.named import environment_class
+from rosellm.roserlhf.environment.named import BUILT_IN, environment_class
 from rosellm.roserlhf.environment.shop import Shop
 from rosellm.roserlhf.environment.tasks import distinct, split_of, tasks
 from rosellm.roserlhf.errors import ConfigError, RangeError
+from rosellm.roserlhf.trainer.world import path_of
+
+NAMES = "shop, arithmetic, kitchen, bfcl, reasoning-gym:<dataset> or an import path module:Class"
 
 
 class Small(ToolEnvironment):
@@ -98,16 +101,32 @@ def test_a_side_without_tasks_is_an_error_and_no_endless_search() -> None:
 def test_environments_are_found_by_name_or_path() -> None:
     assert environment_class("shop") is Shop
     assert environment_class("rosellm.roserlhf.environment.shop:Shop") is Shop
+    assert all(path_of(environment_class(name)) == name for name in (*BUILT_IN, "reasoning-gym:lcm"))
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("shopp", "environment must be one of shop, arithmetic or an import path module:Class, got 'shopp'; did you mean shop?"),
-        ("quantum", "environment must be one of shop, arithmetic or an import path module:Class, got 'quantum'"),
-        ("", "environment must be one of shop, arithmetic or an import path module:Class, got ''"),
-        (":Shop", "environment must be one of shop, arithmetic or an import path module:Class, got ':Shop'; did you mean shop?"),
-        ("rosellm:", "environment must be one of shop, arithmetic or an import path module:Class, got 'rosellm:'"),
+        (
+            "shopp",
+            f"environment must be one of {NAMES}, got 'shopp'; did you mean shop?",
+        ),
+        (
+            "quantum",
+            f"environment must be one of {NAMES}, got 'quantum'",
+        ),
+        (
+            "",
+            f"environment must be one of {NAMES}, got ''",
+        ),
+        (
+            ":Shop",
+            f"environment must be one of {NAMES}, got ':Shop'; did you mean shop?",
+        ),
+        (
+            "rosellm:",
+            f"environment must be one of {NAMES}, got 'rosellm:'",
+        ),
         (
             "nowhere:Shop",
             "environment must be importable, got 'nowhere:Shop': ModuleNotFoundError: No module named 'nowhere'; "

@@ -74,7 +74,7 @@ class ToolEnvironment(ABC):
         """Word the task for the policy."""
 
     @abstractmethod
-    def score(self) -> Mapping[str, float | None]:
+    def score(self) -> Mapping[str, float | None] | Awaitable[Mapping[str, float | None]]:
         """Name and verify the rewards of the episode as it stands."""
 
     def reset(self) -> None:

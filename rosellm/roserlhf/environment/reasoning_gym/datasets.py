@@ -25,6 +25,16 @@ CLEAN = frozenset(
 )  # fmt: skip
 """Scorers that raise nothing, run nothing, return in time and pay nothing for wrong answers, as far as was tried."""
 
+BOXED = frozenset(
+    {
+        "binary_matrix", "coin_flip", "color_cube_rotation", "emoji_mystery", "fraction_simplification", "gcd", "n_queens",
+        "palindrome_generation", "power_function", "prime_factorization", "sentence_reordering", "spell_backward", "spiral_matrix",
+        "string_insertion", "syllogism", "tsumego",
+    }
+)  # fmt: skip
+"""Scorers that run in the sandbox only: they execute answers, raise on some, or were not examined further."""
+
+_NEEDS = "has a scorer that executes answers or raises on some, and needs packages that no program in the sandbox has"
 _NO_REFERENCE = "has no reference answer, so nothing shows that its scorer pays for right ones"
 _CHANGES = "draws other questions in another process, so that a run could not be repeated"
 _FREE = "pays full reward for answers that are not right"
@@ -34,6 +44,7 @@ REFUSED: Mapping[str, str] = {
         ["codeio", "isomorphic_strings", "knight_swap", "polynomial_multiplication", "ransom_note", "word_ladder"], _CHANGES
     ),
     **dict.fromkeys(["complex_arithmetic", "game_of_life_halting"], _FREE),
+    **dict.fromkeys(["advanced_geometry", "game_of_life", "intermediate_integration", "simple_integration"], _NEEDS),
     "composite": "mixes data sets; name one of them",
     "pool_matrix": "reseeds the random numbers of the whole process",
 }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.environment.base import Script, ToolEnvironment
 from rosellm.roserlhf.environment.protocol import Capabilities, Observation, StepResult, ToolRunner
-from rosellm.roserlhf.environment.reasoning_gym.datasets import CLEAN
+from rosellm.roserlhf.environment.reasoning_gym import exact
+from rosellm.roserlhf.environment.reasoning_gym.boxed import BoxedScorer
+from rosellm.roserlhf.environment.reasoning_gym.datasets import BOXED, CLEAN
 from rosellm.roserlhf.environment.reasoning_gym.source import Source
 from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.trajectory import ParsedAction, ParseFailure
@@ -50,10 +52,13 @@ class ReasoningGym(ToolEnvironment):
         self._chain("answer", reply)
         return StepResult(Observation(()), terminated=True, cause="finished")
 
-    def score(self) -> dict[str, float | None]:
+    def score(self) -> Mapping[str, float | None] | Awaitable[Mapping[str, float | None]]:
         """Ask the scorer of the data set."""
-        partial = 0.0 if self.answer is None else self._source().score(self.answer, self.task.payload)
-        return {"correct": float(partial >= 1), "partial": partial, "format": -float(self.mistakes)}
+        return self._named(0.0 if self.answer is None else self._scorer(self.answer, self.task.payload))
+
+    def _named(self, partial: float | None) -> dict[str, float | None]:
+        correct = None if partial is None else float(partial >= 1)
+        return {"correct": correct, "partial": partial, "format": -float(self.mistakes)}
 
     def save_state(self) -> Mapping[str, Any]:
         """Nothing beside the answer."""
@@ -71,6 +76,24 @@ class ReasoningGym(ToolEnvironment):
     def _source(cls) -> Source:
         return _source(cls.dataset)
 
+    @classmethod
+    def _scorer(cls, answer: str, item: Mapping[str, Any]) -> float:
+        own = _OWN.get(cls.dataset)
+        return cls._source().score(answer, item) if own is None else own(answer, item)
+
+
+class BoxedReasoningGym(ReasoningGym):
+    """Base of those whose scorer runs in the sandbox; where it gives no verdict in time, the episode is unscored."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(snapshot=True)
+
+    async def score(self) -> Mapping[str, float | None]:
+        """Ask the scorer of the data set in a box."""
+        return self._named(0.0 if self.answer is None else await boxed_scorer(self.dataset).score(self.answer, self.task.payload))
+
+
+_OWN: Mapping[str, Callable[[str, Mapping[str, Any]], float]] = {"countdown": exact.countdown, "puzzle24": exact.puzzle24}
+
 
 def dataset_environment(dataset: str) -> type[ReasoningGym]:
     """Make the environment of a data set; equal names give the same class.
@@ -79,13 +102,26 @@ def dataset_environment(dataset: str) -> type[ReasoningGym]:
         dataset: its name.
 
     Raises:
-        ConfigError: there is no such data set, it is refused, or its scorer is only safe in a sandbox.
+        ConfigError: there is no such data set, it is refused, or nothing is known about its scorer.
+        SandboxError: its scorer needs a sandbox, and there is none here.
         MissingExtraError: reasoning-gym is not installed.
     """
     _source(dataset)
-    if dataset not in CLEAN:
-        raise checks.fail(ConfigError, "data set", "have a scorer that runs nothing of what an answer says", repr(dataset))
+    if dataset in BOXED:
+        boxed_scorer(dataset)
+    elif dataset not in CLEAN and dataset not in _OWN:
+        raise checks.fail(ConfigError, "data set", "be one whose scorer was examined", repr(dataset))
     return _made(dataset)
+
+
+@functools.cache
+def boxed_scorer(dataset: str) -> BoxedScorer:
+    """The scorer of a data set of `BOXED`.
+
+    Raises:
+        SandboxError: there is no sandbox here.
+    """
+    return BoxedScorer(dataset, _source(dataset).module)
 
 
 @functools.cache
@@ -102,7 +138,7 @@ def _made(dataset: str) -> type[ReasoningGym]:
         "dataset": dataset,
         "command_name": f"reasoning-gym:{dataset}",
     }
-    return type(name, (ReasoningGym,), fields)
+    return type(name, (BoxedReasoningGym if dataset in BOXED else ReasoningGym,), fields)
 
 
 def _plain_reply(action: ParsedAction | ParseFailure) -> str | None:

@@ -42,6 +42,8 @@ class Source:
         self._package = _package()
         _check(name, list(importlib.import_module("reasoning_gym.factory").DATASETS))
         self._set = self._made(0)
+        self.module: str = type(self._set).__module__
+        """Where the package defines the data set."""
 
     def item(self, seed: int) -> dict[str, Any]:
         """Make one item; equal seeds make equal items, in every process."""
