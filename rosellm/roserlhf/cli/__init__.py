@@ -29,7 +29,7 @@ commands:
   explain  why the tokens of a trajectory moved, or one of them, in numbers
   replay   compute a training step again from its records and say what differs
   doctor   check a run folder, a model or a batch; say what is wrong and why
-  export   write a run's records and ledger as Parquet or JSON lines, or its model for transformers
+  export   write a run's records as Parquet or JSON lines, or its model
   import   make an event log from an export
 
   roserlhf COMMAND --help lists the options of a command
