@@ -28,7 +28,7 @@ commands:
   show     list runs, look into one, or read one of its trajectories
   explain  why the tokens of a trajectory moved, or one of them, in numbers
   replay   make a training step or episodes again and say what differs first
-  doctor   check a run, model, tokenizer, environment or batch; say what is wrong
+  doctor   check a run, model, tokenizer, environment or batch; name the fault
   export   write records as Parquet or JSON lines, or a model for transformers
   import   make an event log from an export
 
