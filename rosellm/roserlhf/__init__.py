@@ -190,6 +190,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "ShapeError",
         "StoreError",
         "TeacherError",
+        "TemplateError",
         "VerifierError",
         "ToolError",
     ),
