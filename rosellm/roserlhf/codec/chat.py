@@ -29,7 +29,7 @@ from rosellm.roserlhf.codec.calls import CallFormat, call_format, parameters_of,
 from rosellm.roserlhf.codec.calls.function import FunctionCalls
 from rosellm.roserlhf.codec.markers import CUT
 from rosellm.roserlhf.codec.markup import Markup, Standing
-from rosellm.roserlhf.codec.probes import FOLLOW_UPS
+from rosellm.roserlhf.codec.probes import FOLLOW_UPS, follows_alike
 from rosellm.roserlhf.codec.properties import TemplateProperties, properties_of
 from rosellm.roserlhf.codec.protocol import PrefixBreak, Spans
 from rosellm.roserlhf.codec.template import QUESTION, REASONING_END, REPLY, Render, Template
@@ -102,7 +102,8 @@ class ChatCodec:
     def _bind(self, tools: Sequence[Mapping[str, Any]]) -> None:
         self._tools, self._schemas = list(tools), parameters_of(tools)
         self._whole = self._new_template(tools)
-        self._is_local = self.properties.local
+        local = self.properties.local
+        self._is_local = frozenset(role for role in local if not tools or follows_alike(self._whole, self._short, role))
         self._prompt = lru_cache(_MEMORY)(self._rendered)
         self._parsed = lru_cache(_MEMORY)(self._parse)
 
