@@ -225,7 +225,7 @@ def test_images_are_refused_where_a_message_is_made() -> None:
 # --- what follows a reply ---
 
 
-def test_R15_the_glue_after_a_reply_is_appended_with_mask_0() -> None:
+def test_R09_the_glue_after_a_reply_is_appended_with_mask_0() -> None:
     context = flat(PLAIN.render([Message("user", "a")]))
     ids = PLAIN.reply("search(lamps)")
     messages = [Message("user", "a"), Message("assistant", "search(lamps)")]
