@@ -89,7 +89,7 @@ class Bfcl(ToolEnvironment):
         return {"correct": float(right == turns), "turns": right / turns, "format": -float(self.mistakes)}
 
     def gold(self) -> Sequence[ParsedAction]:
-        """The ground truth: all calls of a turn in one reply (two turns need more of them than replies are allowed), then a word."""
+        """The ground truth: all calls of a turn in one reply (two turns have more of them than replies), then a word."""
         parameters = {tool.name: list(tool.parameters) for tool in (*self._offered.values(), *self._withheld.values())}
         actions = []
         for texts in self.task.payload["ground_truth"]:
