@@ -6,6 +6,7 @@ import importlib.util
 from typing import Any
 
 import pytest
+from chat_templates import flat, names, reference, source
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -14,7 +15,6 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from rosellm.roserlhf.codec.hf import chat_codec
 from rosellm.roserlhf.codec.protocol import PrefixBreak
 from rosellm.roserlhf.trajectory import Message
-from tests.chat_templates import flat, names, reference, source
 
 PROPERTY = settings(derandomize=True, max_examples=40, deadline=None)
 TEMPLATE = (
