@@ -212,8 +212,8 @@ def round_what_is_stored(patch: Patch, subject: Subject) -> None:
 
 def draw_from_an_unkeyed_stream(patch: Patch, subject: Subject) -> None:
 
-    def padded(rows: Sequence[Row], *where: Any) -> Any:
-        batch = pad(rows, *where)
+    def padded(rows: Sequence[Row], *where: Any, **how: Any) -> Any:
+        batch = pad(rows, *where, **how)
         return dataclasses.replace(batch, advantages=batch.advantages * (1 + 1e-4 * random.random()))
 
     patch.setattr(policy, "pad", padded)

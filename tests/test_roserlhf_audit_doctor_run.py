@@ -498,7 +498,7 @@ def test_a_run_that_goes_on_is_inspected_as_of_one_moment(run: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "doctor must be given one of RUN, --model, --env and --batch, got none"),
+        ([], "doctor must be given one of RUN, --model, --env, --tokenizer and --batch, got none"),
         (["run", "other"], "arguments must be RUN"),
         (["run", "--env", "shop"], "--env must come with --model, got RUN"),
         (["--model", "nowhere"], "--model must be a run folder, one of its checkpoints/<step> or a folder with config.json"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ SEARCH: dict[str, Any] = {
     "parameters": {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]},
 }
 TOOLS = [{"type": "function", "function": SEARCH}]
-PLAIN = chat_codec(tokenizer_of(CHATML), TOOLS)
+PLAIN = chat_codec(tokenizer_of(CHATML), TOOLS, tell_tools=False)
 CONVERSATIONS = (
     [Message("user", "Hi, é 日本 🦊  two  blanks\n\nnew line")],
     [Message("system", "Be brief."), Message("user", " padded \n")],
@@ -224,7 +225,7 @@ def test_images_are_refused_where_a_message_is_made() -> None:
 # --- what follows a reply ---
 
 
-def test_R15_the_glue_after_a_reply_is_appended_with_mask_0() -> None:
+def test_R09_the_glue_after_a_reply_is_appended_with_mask_0() -> None:
     context = flat(PLAIN.render([Message("user", "a")]))
     ids = PLAIN.reply("search(lamps)")
     messages = [Message("user", "a"), Message("assistant", "search(lamps)")]
@@ -422,7 +423,7 @@ def test_a_million_characters_take_seconds_at_most(text: str) -> None:
 def test_the_built_in_tokenizer_gets_the_very_same_ids_from_both_codecs() -> None:
     tokenizer = build_tokenizer([*Shop.vocabulary])
     tools = Shop().tools.schemas()
-    chat, marker = chat_codec(tokenizer, tools), marker_codec(tokenizer, tools)
+    chat, marker = chat_codec(tokenizer, tools, tell_tools=False), marker_codec(tokenizer, tools)
     assert chat.stop_ids == marker.stop_ids
     assert chat.tokenizer_hash == marker.tokenizer_hash
     messages = [Message("user", "What do 3 lamps cost? <end><tool>")]
@@ -443,3 +444,46 @@ def test_the_built_in_tokenizer_gets_the_very_same_ids_from_both_codecs() -> Non
 def test_all_templates_of_the_package_are_known_here() -> None:
     assert len(SERVED) >= 60
     assert all(source(name) for name in SERVED)
+
+
+# ---- tools in words, where the template leaves them out
+
+
+def noted(messages: Sequence[Message], codec: ChatCodec) -> str:
+    return codec.text(flat(codec.render(messages)))
+
+
+def test_a_model_is_told_of_tools_that_its_template_leaves_out() -> None:
+    schema = {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]}
+    tool = {"type": "function", "function": {"name": "search", "description": "Look up a price.", "parameters": schema}}
+    codec = chat_codec(tokenizer_of(CHATML), [tool])
+    note = "Tools:\nsearch(item): Look up a price.\nCall one like this: search(...)"
+    asked = noted([Message("user", "lamps?")], codec)
+    assert asked == f"<|im_start|>system\n{note}<|im_end|>\n<|im_start|>user\nlamps?<|im_end|>\n<|im_start|>assistant\n"
+    own = noted([Message("system", "Be brief."), Message("user", "lamps?")], codec)
+    assert own.startswith(f"<|im_start|>system\nBe brief.\n\n{note}<|im_end|>\n<|im_start|>user")
+    assert "Tools:" not in noted([Message("user", "lamps?")], codec.for_tools([]))
+
+
+def test_the_note_stays_where_it_is_when_a_conversation_goes_on() -> None:
+    schema = {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]}
+    tool = {"type": "function", "function": {"name": "search", "description": "Look up a price.", "parameters": schema}}
+    codec = chat_codec(tokenizer_of(CHATML), [tool])
+    messages = [Message("user", "lamps?")]
+    context = flat(codec.render(messages))
+    for turn in range(9):  # past the turns at which the whole conversation is rendered
+        context += codec.reply("search(lamps)")
+        messages.append(Message("assistant", "search(lamps)"))
+        new = [Message("tool", str(turn))]
+        added = codec.extend(context, messages, new)
+        assert not isinstance(added, PrefixBreak)
+        context += flat(added)
+        messages += new
+    assert codec.text(context).count("Tools:") == 1
+
+
+def test_a_template_that_shows_the_tools_is_not_helped() -> None:
+    schema = {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]}
+    tool = {"type": "function", "function": {"name": "search", "description": "Look up a price.", "parameters": schema}}
+    codec = chat_codec(tokenizer_for("qwen2_5"), [tool])
+    assert "Call one like this" not in noted([Message("user", "lamps?")], codec)

@@ -197,6 +197,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "StoreError",
         "TeacherError",
         "TemplateError",
+        "VerifierError",
         "ToolError",
         "VerifierError",
     ),

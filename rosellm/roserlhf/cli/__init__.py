@@ -27,9 +27,9 @@ commands:
   report   write the report of a run folder again
   show     list runs, look into one, or read one of its trajectories
   explain  why the tokens of a trajectory moved, or one of them, in numbers
-  replay   compute a training step again from its records and say what differs
-  doctor   check a run folder, a model or a batch; say what is wrong and why
-  export   write a run's records and ledger as Parquet or JSON lines
+  replay   make a training step or episodes again and say what differs first
+  doctor   check a run, model, tokenizer, environment or batch; name the fault
+  export   write records as Parquet or JSON lines, or a model for transformers
   import   make an event log from an export
 
   roserlhf COMMAND --help lists the options of a command

@@ -151,6 +151,8 @@ def _line(option: str, metavar: str, description: str, default: str) -> str:
     left = f"  {option} {metavar}".rstrip()
     margin = " " * _DESCRIPTION_AT
     right = _wrapped(description + default, _DESCRIPTION_AT)
+    if len(left) >= _DESCRIPTION_AT:
+        return "\n".join([left, *(margin + line for line in right)])
     return "\n".join([f"{left:<{_DESCRIPTION_AT - 1}} {right[0]}", *(margin + line for line in right[1:])]) if right else left
 
 

@@ -29,10 +29,11 @@ from rosellm.roserlhf.codec.calls import CallFormat, call_format, parameters_of,
 from rosellm.roserlhf.codec.calls.function import FunctionCalls
 from rosellm.roserlhf.codec.markers import CUT
 from rosellm.roserlhf.codec.markup import Markup, Standing
-from rosellm.roserlhf.codec.probes import FOLLOW_UPS
+from rosellm.roserlhf.codec.probes import FOLLOW_UPS, follows_alike
 from rosellm.roserlhf.codec.properties import TemplateProperties, properties_of
 from rosellm.roserlhf.codec.protocol import PrefixBreak, Spans
 from rosellm.roserlhf.codec.template import QUESTION, REASONING_END, REPLY, Render, Template
+from rosellm.roserlhf.codec.tool_note import told, tool_note
 from rosellm.roserlhf.errors import RecordError, TemplateError
 from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure
 
@@ -72,13 +73,16 @@ class ChatCodec:
         tokenizer: what is needed of it.
         tools: JSON schemas of the tools.
         calls: format of the calls, a name of `calls.FORMATS`; `auto`: the one in which the template writes calls.
+        tell_tools: tell of the tools in the system message where the template does not show them.
 
     Raises:
         TemplateError: the template cannot be served; it says why.
         ConfigError: no call format of that name.
     """
 
-    def __init__(self, tokenizer: Tokenizer, tools: Sequence[Mapping[str, Any]], *, calls: str = "auto") -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, tools: Sequence[Mapping[str, Any]], *, calls: str = "auto", tell_tools: bool = True
+    ) -> None:
         self.properties: TemplateProperties = properties_of(tokenizer.render, tokenizer.markup)
         self._markup = tokenizer.markup.owning(self.properties.own)
         self._tokenizer = tokenizer
@@ -89,6 +93,7 @@ class ChatCodec:
         self._stands = lru_cache(_MEMORY)(self._is_kept)
         self._tail = lru_cache(_MEMORY)(self._new_tail)
         self._decoded = lru_cache(_MEMORY)(tokenizer.decode)
+        self._tells = tell_tools and not self.properties.shows_tools
         self._bind(tools)
 
     def for_tools(self, tools: Sequence[Mapping[str, Any]]) -> Self:
@@ -102,7 +107,9 @@ class ChatCodec:
     def _bind(self, tools: Sequence[Mapping[str, Any]]) -> None:
         self._tools, self._schemas = list(tools), parameters_of(tools)
         self._whole = self._new_template(tools)
-        self._is_local = self.properties.local
+        self._note = tool_note(tools, self.calls) if tools and self._tells else ""
+        local = self.properties.local
+        self._is_local = frozenset(role for role in local if not tools or follows_alike(self._whole, self._short, role))
         self._prompt = lru_cache(_MEMORY)(self._rendered)
         self._parsed = lru_cache(_MEMORY)(self._parse)
 
@@ -173,7 +180,12 @@ class ChatCodec:
             raise checks.fail(TemplateError, "chat template", "end a reply with a control token", got)
         return tuple(dict.fromkeys([*found, *eos]))
 
+    def _told(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Tell of the tools in words where the template does not."""
+        return told(messages, self._note, system=self.properties.system in ("shown", "default")) if self._note else messages
+
     def _rendered(self, messages: Sequence[Message]) -> Spans:
+        messages = self._told(messages)
         return self._spans(self._whole.text(messages), self._whole.skeleton(messages), messages)
 
     def _is_kept(self, reply: Message, roles: tuple[str, ...], stop: str) -> bool:
@@ -190,7 +202,7 @@ class ChatCodec:
     def _extend_whole(
         self, context_ids: Sequence[int], messages: Sequence[Message], new_messages: Sequence[Message], stop: str
     ) -> Spans | PrefixBreak:
-        whole = [*messages, *new_messages]
+        whole = self._told([*messages, *new_messages])
         rendered = self._whole.text(whole)
         spelled, said = self._markup.spell(rendered), self._tokenizer.decode(context_ids)
         if spelled.startswith(said):

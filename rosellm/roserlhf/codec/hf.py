@@ -112,7 +112,9 @@ def marker_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str
     )
 
 
-def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, Any]], *, calls: str = "auto") -> ChatCodec:
+def chat_codec(
+    tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, Any]], *, calls: str = "auto", tell_tools: bool = True
+) -> ChatCodec:
     """Make the codec of any tokenizer with a chat template.
 
     Args:
@@ -120,12 +122,13 @@ def chat_codec(tokenizer: PreTrainedTokenizerFast, tools: Sequence[Mapping[str, 
         tools: JSON schemas of the tools.
         calls: format of the calls: `function`, `hermes`, `llama3`, `pythonic`, `tags`, or `auto`, the one in which the template
             writes calls.
+        tell_tools: tell of the tools in the system message where the template does not show them.
 
     Raises:
         TemplateError: there is no chat template, or one that cannot be served; the message says why.
         ConfigError: no call format of that name.
     """
-    return ChatCodec(chat_tokenizer(tokenizer), tools, calls=calls)
+    return ChatCodec(chat_tokenizer(tokenizer), tools, calls=calls, tell_tools=tell_tools)
 
 
 def chat_tokenizer(tokenizer: PreTrainedTokenizerFast) -> ChatTokenizer:

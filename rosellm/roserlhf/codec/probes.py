@@ -146,6 +146,12 @@ def is_local(template: Template, role: str) -> bool:
     return True
 
 
+def follows_alike(template: Template, other: Template, role: str) -> bool:
+    """Tell whether two templates, with tools and without for example, write the same after a reply."""
+    said = [QUESTION, Message("assistant", REPLY), FOLLOW_UPS[role]]
+    return template.text(said).text.partition(REPLY)[2] == other.text(said).text.partition(REPLY)[2]
+
+
 def trims(template: Template, role: str) -> bool:
     """Tell whether contents of that role are trimmed."""
     text = _or_nothing(template, _ending_with(role, f" {_SAID} "))

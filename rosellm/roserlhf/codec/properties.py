@@ -13,7 +13,7 @@ from rosellm.roserlhf.codec import probes
 from rosellm.roserlhf.codec.call_probe import ProbedCalls, probe_calls, shows_tools
 from rosellm.roserlhf.codec.layout import placeholder
 from rosellm.roserlhf.codec.markup import Markup, Standing
-from rosellm.roserlhf.codec.probes import KINDS, ReplyKind
+from rosellm.roserlhf.codec.probes import ReplyKind
 from rosellm.roserlhf.codec.template import Form, Render, Template
 from rosellm.roserlhf.errors import TemplateError
 from rosellm.roserlhf.trajectory import Message
@@ -51,10 +51,6 @@ class TemplateProperties:
     """It lists the tools in the prompt."""
     calls: ProbedCalls
     """How it writes calls."""
-
-    def extends(self, role: str) -> bool:
-        """Tell whether every kind of reply stands as it was sampled when a message of that role follows."""
-        return self.keeps.get(role) == frozenset(KINDS)
 
 
 def properties_of(render: Render, markup: Markup) -> TemplateProperties:

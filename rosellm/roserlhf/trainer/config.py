@@ -23,6 +23,7 @@ class ModelConfig(Config):
     calls: Literal["auto", "function", "hermes", "llama3", "pythonic", "tags"] = Field(
         default="auto", description="how a pretrained model writes tool calls; auto: as its template does"
     )
+    tell_tools: bool = Field(default=True, description="tell of the tools in the system message if the template does not")
     layers: int = Field(default=2, ge=1, description="transformer blocks")
     hidden_size: int = Field(default=128, ge=8, description="width; a multiple of twice the heads")
     heads: int = Field(default=4, ge=1, description="attention heads")

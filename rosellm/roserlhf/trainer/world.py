@@ -51,7 +51,7 @@ def _speech(config: TrainConfig, environment: type[ToolEnvironment]) -> tuple[Pr
         tokenizer = build_tokenizer(environment.vocabulary)
         return tokenizer, marker_codec(tokenizer, schemas)
     tokenizer = tokenizer_of(find_model(config.model.source))
-    return tokenizer, chat_codec(tokenizer, schemas, calls=config.model.calls)
+    return tokenizer, chat_codec(tokenizer, schemas, calls=config.model.calls, tell_tools=config.model.tell_tools)
 
 
 @dataclass(frozen=True)
