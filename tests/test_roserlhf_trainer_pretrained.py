@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from rosellm.roserlhf import recipes
 from rosellm.roserlhf.audit import replay
+from rosellm.roserlhf.audit.inspection.order import inspect_run
 from rosellm.roserlhf.cli.train import run as run_command
 from rosellm.roserlhf.codec.hf import build_tokenizer
 from rosellm.roserlhf.environment.protocol import StepResult, ToolRunner
@@ -58,7 +59,7 @@ def small(folder: Path, **model: Any) -> Recipe:
         steps=2,
         checkpoint_every=1,
         drop_uniform_groups=False,
-        collect={"tasks": 2, "group_size": 4, "max_turns": 2, "max_turn_tokens": 16, "context_window": 96},
+        collect={"tasks": 2, "group_size": 4, "max_turns": 2, "max_turn_tokens": 16, "context_window": 256},
         warm_start={"demonstrations": 8, "batch_size": 4, "max_steps": 2, "check_every": 2, "check_tasks": 2},
         evaluate={"tasks": 2},
     )
@@ -83,6 +84,24 @@ def test_a_run_trains_resumes_evaluates_and_replays(folder: Path, tmp_path: Path
     assert len({*hashes[0].values()}) == 3  # v0, v1, v2: every step changed the weights
     assert replay(whole, step=2).equal
     assert evaluate_run(whole, tasks=2, samples=1, environment=Chatter)["tasks"] == 2
+    assert {one.name: one.evidence for one in inspect_run(whole) if one.verdict != "passed"} == {}
+
+
+def test_the_doctor_finds_a_merged_model_that_was_changed_and_skips_it_without_its_base(folder: Path, tmp_path: Path) -> None:
+    base = shutil.copytree(folder, tmp_path / "base")
+    run = tmp_path / "run"
+    assert train(small(base, lora=2), environment=Chatter, out=run).status == "finished"
+    exported = run / "model" / "model.safetensors"
+    tensors = load_file(exported)
+    tensors["model.norm.weight"][0] += 1e-3
+    save_file(tensors, exported, {"format": "pt"})
+    (found,) = [one for one in inspect_run(run) if one.name == "exported model"]
+    assert found.verdict == "failed"
+    assert "model.norm.weight" in found.evidence
+    shutil.rmtree(base)
+    (found,) = [one for one in inspect_run(run) if one.name == "exported model"]
+    assert found.verdict == "skipped"
+    assert str(base) in found.evidence
 
 
 def test_the_first_ratio_is_one(folder: Path, tmp_path: Path) -> None:
