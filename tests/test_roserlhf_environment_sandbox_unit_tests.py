@@ -228,10 +228,8 @@ NO_TESTS = {
 
 @pytest.mark.parametrize("tests", NO_TESTS.values(), ids=NO_TESTS)
 def test_tests_that_any_solution_would_pass_are_broken(tests: str) -> None:
-    """Whatever the solution, which a run of the gold one would not show."""
-    for solution in ("def f(x): return 'garbage'", "def f(x): return x + 1"):
-        found = verdict(solution, f"from solution import f\n{tests}", names=["f"])
-        assert (found.share, found.passed) == (None, ())
+    found = verdict("def f(x): return 'garbage'", f"from solution import f\n{tests}", names=["f"])
+    assert (found.share, found.passed) == (None, ())
 
 
 def test_what_a_test_returns_is_no_assertion() -> None:

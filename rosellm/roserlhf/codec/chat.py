@@ -9,8 +9,8 @@ observation 0   ⏎①tool⏎17②⏎ ①assistant⏎            context, mask 0
 Nothing that was sampled is tokenised again. After a reply the codec appends what the template's rendering of the conversation says
 beyond the context; where that rendering is not an extension of the context, it returns a `PrefixBreak`. Rendering the whole
 conversation every turn would cost the square of its length, so where the template was seen to render new messages alike whatever
-came before (`TemplateProperties.local`), only the last reply and what follows it are rendered, and the whole conversation whenever
-its number of messages has passed a power of two.
+came before (`TemplateProperties.local`, `local_with_tools`), only the last reply and what follows it are rendered, and the whole
+conversation whenever its number of messages has passed a power of two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rosellm.roserlhf.codec.calls import CallFormat, call_format, parameters_of,
 from rosellm.roserlhf.codec.calls.function import FunctionCalls
 from rosellm.roserlhf.codec.markers import CUT
 from rosellm.roserlhf.codec.markup import Markup, Standing
-from rosellm.roserlhf.codec.probes import FOLLOW_UPS, follows_alike
+from rosellm.roserlhf.codec.probes import FOLLOW_UPS
 from rosellm.roserlhf.codec.properties import TemplateProperties, properties_of
 from rosellm.roserlhf.codec.protocol import PrefixBreak, Spans
 from rosellm.roserlhf.codec.template import QUESTION, REASONING_END, REPLY, Render, Template
@@ -108,8 +108,7 @@ class ChatCodec:
         self._tools, self._schemas = list(tools), parameters_of(tools)
         self._whole = self._new_template(tools)
         self._note = tool_note(tools, self.calls) if tools and self._tells else ""
-        local = self.properties.local
-        self._is_local = frozenset(role for role in local if not tools or follows_alike(self._whole, self._short, role))
+        self._is_local = self.properties.local_with_tools if tools else self.properties.local
         self._prompt = lru_cache(_MEMORY)(self._rendered)
         self._parsed = lru_cache(_MEMORY)(self._parse)
 

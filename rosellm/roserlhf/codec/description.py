@@ -103,9 +103,9 @@ def _why(codec: ChatCodec, kind: ReplyKind, role: str) -> str:
 
 
 def _cost(codec: ChatCodec, role: str) -> str:
-    return (
-        "" if role in codec.properties.local else "; what follows depends on what came before, so all of it is rendered each turn"
-    )
+    if role not in codec.properties.local:
+        return "; what follows depends on what came before, so all of it is rendered each turn"
+    return "" if role in codec.properties.local_with_tools else "; with tools, all of it is rendered each turn"
 
 
 def _messages(codec: ChatCodec) -> Iterator[Described]:
