@@ -22,6 +22,8 @@ from rosellm.roserlhf.errors import CheckpointError, ConfigError
 from rosellm.roserlhf.models.causal import build_llama, export_model
 from rosellm.roserlhf.models.pretrained import load_pretrained
 from rosellm.roserlhf.models.vocabulary import spoken_ids
+from rosellm.roserlhf.report.before_after import read_pairs
+from rosellm.roserlhf.report.run_folder import read_run
 from rosellm.roserlhf.store.reading import EventReader
 from rosellm.roserlhf.trainer.config import CollectConfig, OptimizerConfig, TrainConfig, WarmStartConfig
 from rosellm.roserlhf.trainer.evaluate import evaluate_run
@@ -104,9 +106,13 @@ def test_the_doctor_finds_a_merged_model_that_was_changed_and_skips_it_without_i
     assert str(base) in found.evidence
 
 
-def test_the_first_ratio_is_one(folder: Path, tmp_path: Path) -> None:
+def test_the_first_ratio_is_one_and_the_report_knows_calls_and_held_out_episodes(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     train(small(folder, lora=2), environment=Chatter, out=out)
+    run = read_run(out)
+    assert run.config is not None
+    assert run.config["about"]["calls"] == "function"  # what `auto` became
+    assert [(before.step, after.step) for before, after in read_pairs(run)[0]] == [(0, 2), (0, 2)]
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     assert max(row["max_abs_log_ratio_before_update"] for row in rows if row["phase"] == "train") < 1e-4
 
