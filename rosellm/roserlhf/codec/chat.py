@@ -9,7 +9,7 @@ observation 0   ⏎①tool⏎17②⏎ ①assistant⏎            context, mask 0
 Nothing that was sampled is tokenised again. After a reply the codec appends what the template's rendering of the conversation says
 beyond the context; where that rendering is not an extension of the context, it returns a `PrefixBreak`. Rendering the whole
 conversation every turn would cost the square of its length, so where the template was seen to render new messages alike whatever
-came before (`TemplateProperties.local`, and `local_with_tools`), only the last reply and what follows it are rendered, and the whole
+came before (`TemplateProperties.local`, `local_with_tools`), only the last reply and what follows it are rendered, and the whole
 conversation whenever its number of messages has passed a power of two.
 """
 
