@@ -10,6 +10,7 @@ import difflib
 import importlib
 import io
 import json
+import random
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
@@ -79,11 +80,14 @@ def _silence() -> Iterator[None]:
 
 
 def _package() -> Any:
+    before = random.getstate()  # some of its modules draw while they are imported
     try:
         return importlib.import_module("reasoning_gym")
     except ModuleNotFoundError as error:
         why = f"reasoning-gym needs {error.name}, which is not installed; pip install 'rosellm[env]'"
         raise MissingExtraError(why, name=error.name) from error
+    finally:
+        random.setstate(before)
 
 
 def _check(name: str, known: list[str]) -> None:
