@@ -7,12 +7,13 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # options for the program behind a target: make train ARGS="--seed 1", make test-slow ARGS="-k shop"
 ARGS ?=
 
-.PHONY: help install train test test-slow lint docs bench bench-store bench-kernels check-cuda
+.PHONY: help install train train-smollm2 test test-slow lint docs bench bench-slow bench-store bench-kernels check-cuda
 help:
 	@echo "make train       train an agent on shop and write its report (ARGS=... are options of 'roserlhf train')"
+	@echo "make train-smollm2  SmolLM2-135M-Instruct learns to use a calculator: half an hour on two cores"
 	@echo "make test        everything that must hold before a change lands"
 	@echo "make test-slow   learning runs of minutes"
-	@echo "make lint docs bench bench-store bench-kernels check-cuda install"
+	@echo "make lint docs bench bench-slow bench-store bench-kernels check-cuda install"
 
 install: $(INSTALLED)
 
@@ -29,6 +30,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 train: install
 	$(BIN)/roserlhf train $(ARGS)
+
+train-smollm2: install
+	$(BIN)/roserlhf train --config examples/smollm2.toml $(ARGS)
 
 lint: install
 	$(BIN)/ruff check -q
@@ -47,6 +51,10 @@ test-slow: install
 
 bench: install
 	$(BIN)/python benchmarks/main_job.py $(ARGS)
+
+# three seeds of train-smollm2
+bench-slow: install
+	$(BIN)/python benchmarks/smollm2.py $(ARGS)
 
 bench-store: install
 	$(BIN)/python benchmarks/store.py $(ARGS)

@@ -219,6 +219,19 @@ def test_every_field_of_every_recipe_is_listed_in_its_help(capsys: pytest.Captur
             assert about.description, f"{name}.{key} has no description"
 
 
+def test_help_names_the_short_options_and_the_other_defaults_of_a_pretrained_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "--model X, --lora N and --env E are short for --model.source, --model.lora and --environment" in shown
+    assert "a pretrained model has other defaults; --model X --dry-run shows them" in shown
+    assert resolved(capsys, "--model", "X", "--lora", "4", "--env", "m:C")["model"]["source"] == "X"
+
+
+def test_a_printed_run_file_keeps_a_blank_before_every_comment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--environment", "a_module_with_a_long_name:AndAClass", "--dry-run"]) == 0
+    assert '"a_module_with_a_long_name:AndAClass" # a built-in name' in capsys.readouterr().out
+
+
 def test_help_is_wrapped_to_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for columns in (80, 100):
         monkeypatch.setenv("COLUMNS", str(columns))

@@ -218,7 +218,7 @@ def test_demonstrations_give_the_answer_or_that_of_another_question() -> None:
     ("dataset", "message"),
     [
         ("chain_summ", "data set must be one of reasoning-gym's, got 'chain_summ'; did you mean reasoning-gym:chain_sum?"),
-        ("", "data set must be one of reasoning-gym's, got ''"),
+        ("", "data set must be one of reasoning-gym's, got ''; give one by name, such as reasoning-gym:gsm_symbolic"),
         ("rush_hour", "got 'rush_hour', which has no reference answer"),
         ("codeio", "got 'codeio', which draws other questions in another process"),
         ("game_of_life_halting", "got 'game_of_life_halting', which pays full reward for answers that are not right"),

@@ -211,3 +211,49 @@ def test_many_at_once_and_a_small_box() -> None:
         return [found.share for found in await asyncio.gather(*(unit_tests(sandbox, one, TESTS) for one in solutions))]
 
     assert asyncio.run(play()) == [1.0, 0.0] * 3
+
+
+_CASE = "import unittest\nclass T(unittest.TestCase):\n    "
+NO_TESTS = {
+    "async": "async def test_a():\n    assert f(1) == 2",
+    "a generator": "def test_a():\n    assert f(1) == 2\n    yield",
+    "a class that is no TestCase": "class TestF:\n    def test_a(self):\n        assert f(1) == 2",
+    "async in a plain TestCase": f"{_CASE}async def test_a(self):\n        assert f(1) == 2",
+    "never called": "def check(candidate):\n    assert candidate(1) == 2",
+    "only as a program": "if __name__ == '__main__':\n    assert f(1) == 2",
+    "under another name": f"{_CASE}def runTest(self):\n        assert f(1) == 2",
+    "empty": "",
+}
+
+
+@pytest.mark.parametrize("tests", NO_TESTS.values(), ids=NO_TESTS)
+def test_tests_that_any_solution_would_pass_are_broken(tests: str) -> None:
+    found = verdict("def f(x): return 'garbage'", f"from solution import f\n{tests}", names=["f"])
+    assert (found.share, found.passed) == (None, ())
+
+
+def test_what_a_test_returns_is_no_assertion() -> None:
+    tests = """
+import functools, unittest
+from solution import f
+def check(wanted):
+    assert f(1) == wanted
+test_partial = functools.partial(check, 2)
+def test_returned():
+    return f(1) == 2
+class T(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.wanted = 2
+    def test_equal(self):
+        self.assertEqual(f(1), self.wanted)
+    def test_returned(self):
+        return f(1) == self.wanted
+class A(unittest.IsolatedAsyncioTestCase):
+    async def test_equal(self):
+        self.assertEqual(f(1), 2)
+"""
+    assert verdict("def f(x): return x + 1", tests).passed == ("test_partial", "T.test_equal", "A.test_equal")
+    wrong = verdict("def f(x): return x", tests)
+    assert wrong.passed == ()
+    assert wrong.failed["test_returned"] == "TypeError: a test must assert, not return bool"

@@ -129,7 +129,10 @@ def test_a_prompt_that_fills_the_window_is_the_environments_failure() -> None:
     episode = play(environment, engine, context_window=10)
     assert (engine.requests, episode.actions) == ([], ())
     assert episode.failure is not None
-    assert (episode.failure.blame, episode.failure.cause) == ("environment", "the prompt fills the context window")
+    assert (episode.failure.blame, episode.failure.cause) == (
+        "environment",
+        "the prompt fills the context window; raise context_window",
+    )
     assert environment.closed == 1
 
 

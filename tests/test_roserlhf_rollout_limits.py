@@ -352,7 +352,7 @@ def test_the_context_overflows_before_inside_and_after_a_turn() -> None:
     assert before.failure is not None
     assert (before.failure.blame, before.failure.cause, before.actions) == (
         "environment",
-        "the prompt fills the context window",
+        "the prompt fills the context window; raise context_window",
         (),
     )
     # 10 + 3 + 5 = 18, so of a reply in a window of 20 two tokens are left

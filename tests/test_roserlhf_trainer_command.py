@@ -128,7 +128,9 @@ def test_a_folder_that_is_taken_is_one_line(config: Path, capsys: pytest.Capture
     Path("run", "notes.txt").write_text("mine")
     assert main(["train", "--config", str(config), "--out", "run"]) == 1
     said = capsys.readouterr()
-    assert said.err == "roserlhf: error: out must be a new or empty folder, got run; resume it or choose another\n"
+    assert (
+        said.err == "roserlhf: error: out must be a new or empty folder, got run; choose another, or go on with a run by --resume\n"
+    )
     assert said.out == ""  # nothing is announced that will not happen
 
 

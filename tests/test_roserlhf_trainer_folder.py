@@ -50,7 +50,9 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path, world: World, what: 
         out.mkdir()
         (out / ("notes.txt" if what == "stranger" else ".hidden")).write_text("mine")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(RunFolderError, match=r"out must be a new or empty folder, got .*; resume it or choose another"):
+    with pytest.raises(
+        RunFolderError, match=r"out must be a new or empty folder, got .*; choose another, or go on with a run by --resume"
+    ):
         train(tiny(), out=out)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 

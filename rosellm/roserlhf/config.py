@@ -171,7 +171,7 @@ def _table(config: Config, prefix: str) -> list[str]:
             sections += ["", f"[{prefix}{name}]", *_table(value, f"{prefix}{name}.")]
         elif value is not None:  # TOML has no null: an absent key means the default, None
             entry = f"{name} = {_toml(value)}"
-            plain.append(f"{entry:<32}# {field.description}" if field.description else entry)
+            plain.append(f"{entry:<31} # {field.description}" if field.description else entry)
     return plain + sections
 
 

@@ -39,6 +39,11 @@ FLAGS = {
 SHORT = {"--model": "--model.source", "--lora": "--model.lora", "--env": "--environment"}
 """Short names of options."""
 
+_SHORT_HELP = (
+    "--model X, --lora N and --env E are short for --model.source, --model.lora and --environment; "
+    "a pretrained model has other defaults; --model X --dry-run shows them."
+)
+
 
 def run(argv: Sequence[str]) -> int:
     """Train as the command line says; return the exit code."""
@@ -64,9 +69,10 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _about(kind: type[recipes.RecipeConfig]) -> str:
-    """Say in a sentence what the recipe is, wrapped to the terminal."""
+    """Say in a sentence what the recipe is, and what options may be called for short, wrapped to the terminal."""
     summary = (kind.__doc__ or "").strip().splitlines()[0]
-    return textwrap.fill(f"recipe {kind.model_fields['recipe'].default}: {summary}", shutil.get_terminal_size().columns)
+    texts = (f"recipe {kind.model_fields['recipe'].default}: {summary}", _SHORT_HELP)
+    return "\n\n".join(textwrap.fill(text, shutil.get_terminal_size().columns, break_on_hyphens=False) for text in texts)
 
 
 def _peek(argv: Sequence[str], option: str) -> str | None:

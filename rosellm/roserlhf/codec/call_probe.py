@@ -20,7 +20,8 @@ _PARAMETERS = {
     "required": ["item", "limit"],
 }
 _SCHEMAS = {"search": _PARAMETERS}
-_TOOL = {"type": "function", "function": {"name": "search", "description": "Look up.", "parameters": _PARAMETERS}}
+TOOL = {"type": "function", "function": {"name": "search", "description": "Look up.", "parameters": _PARAMETERS}}
+"""A tool to show to templates."""
 _RESULT = placeholder(0)
 _READERS = ("hermes", "llama3", "pythonic", "tags")
 """Formats by how exactly they say what a call is: the loosest last, so that it does not take what belongs to another."""
@@ -37,19 +38,22 @@ class ProbedCalls:
     text: str = ""
     """The same, control tokens spelled out."""
     around: tuple[str, str] | None = None
-    """What it writes before and after the very text that the call format writes; None if it writes the call otherwise: rendered
-    anew, a call then changes its text."""
+    """What it writes before and after the very text that the call format writes; None if it writes the call otherwise."""
+    stable: bool = False
+    """A reply with a call keeps its text when a server that parsed it lets the template write it anew."""
 
 
 def probe_calls(template: Template, stops: tuple[str, ...]) -> ProbedCalls:
     """Let a template write a call."""
     for arguments in (dict(_CALL.arguments), '{"item": "red lamps", "limit": 3}'):
         for answered in (True, False):
-            standing = _written(template, arguments, stops, answered=answered)
-            if _CALL.name in standing and "red lamps" in standing:
+            written = _written(template, arguments, stops, answered=answered)
+            if _CALL.name in written and "red lamps" in written:
+                standing = written.rstrip()
                 text = template.markup.spell(Standing(standing))
                 name = _reader(text)
-                return ProbedCalls(name or "function", standing, text, None if name is None else _around(text, name))
+                around = None if name is None else _around(text, name)
+                return ProbedCalls(name or "function", standing, text, around, around is not None and standing == written)
     return ProbedCalls()
 
 
@@ -61,7 +65,7 @@ def _around(text: str, name: str) -> tuple[str, str] | None:
 def shows_tools(render: Render, markup: Markup, form: Form) -> bool:
     """Tell whether tools appear in the prompt."""
     try:
-        return "Look up." in Template(render, markup, [_TOOL], form=form).text([QUESTION]).text
+        return "Look up." in Template(render, markup, [TOOL], form=form).text([QUESTION]).text
     except TemplateError:
         return False
 
@@ -78,8 +82,20 @@ def _written(template: Template, arguments: Any, stops: tuple[str, ...], *, answ
     except TemplateError:
         return ""
     start = common(template.opening.text, text)
-    ends = [place for stop in stops if (place := text.find(template.markup.stand_ins[stop], start)) >= 0]
-    return text[start : min(ends, default=len(text))].rstrip()
+    limit = text.find(_RESULT, start) if answered else len(text)
+    ends = [place for stop in stops if 0 <= (place := text.find(template.markup.stand_ins[stop], start)) < limit]
+    return text[start : min(ends)] if ends else text[start:limit] if not answered else _before_result(template, chat, text, start)
+
+
+def _before_result(template: Template, chat: list[dict[str, Any]], text: str, start: int) -> str:
+    """Cut off a call that no stop token follows: where the rendering without a result ends, but for a token that opens one."""
+    try:
+        alone = template.of_chat(chat[:2], prompt=False).text
+    except TemplateError:
+        return ""
+    body = text[start : common(text, alone)].rstrip()
+    controls = template.markup.characters
+    return body[:-1] if len(body) > 1 and body[-1] in controls and body[-2] in controls else body
 
 
 def _reader(text: str) -> str | None:

@@ -103,9 +103,9 @@ def _why(codec: ChatCodec, kind: ReplyKind, role: str) -> str:
 
 
 def _cost(codec: ChatCodec, role: str) -> str:
-    return (
-        "" if role in codec.properties.local else "; what follows depends on what came before, so all of it is rendered each turn"
-    )
+    if role not in codec.properties.local:
+        return "; what follows depends on what came before, so all of it is rendered each turn"
+    return "" if role in codec.properties.local_with_tools else "; with tools, all of it is rendered each turn"
 
 
 def _messages(codec: ChatCodec) -> Iterator[Described]:
@@ -128,9 +128,9 @@ def _calls(codec: ChatCodec) -> Iterator[Described]:
     if codec.properties.shows_tools:
         yield Described("tools", "listed in the prompt", "schemas are handed to the template")
     else:
-        yield Described("tools", "not shown", "the environment's own prompt has to say which tools there are", "note")
+        yield Described("tools", "not shown", "a run tells of them in the system message, unless model.tell_tools is off", "note")
     if not calls.text:
-        yield Described("call format", "none in the template", f"{codec.calls.name}: name(argument, …)", "note")
+        yield Described("call format", "none in the template", f"calls are read and written as {codec.calls.name}", "note")
         return
     shown = " ".join(calls.text.split())
     yield Described(
@@ -138,7 +138,7 @@ def _calls(codec: ChatCodec) -> Iterator[Described]:
     )
     stays = "a call keeps its text when it is rendered anew"
     other = "a server that renders parsed calls anew changes their text: keep ids, as the codec does"
-    yield Described("stable calls", *(("no", other, "note") if calls.around is None else ("yes", stays, "good")))
+    yield Described("stable calls", *(("yes", stays, "good") if calls.stable else ("no", other, "note")))
 
 
 def _vocabulary(facts: TokenizerFacts) -> Iterator[Described]:

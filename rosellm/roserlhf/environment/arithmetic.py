@@ -113,6 +113,12 @@ class Arithmetic(ToolEnvironment):
         yield f"submit({result})"
 
 
+class EasyArithmetic(Arithmetic):
+    """Questions of one operation."""
+
+    operations = (1,)
+
+
 class HardArithmetic(Arithmetic):
     """Questions of two or three operations."""
 

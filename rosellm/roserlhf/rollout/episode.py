@@ -169,7 +169,7 @@ class _Episode:
         if not self.context:
             self.record.fail("environment", "the prompt is empty")
         elif len(self.context) >= self.limits.context_window:
-            self.record.fail("environment", "the prompt fills the context window")
+            self.record.fail("environment", "the prompt fills the context window; raise context_window")
 
     def _begin(self, prompt: Sequence[TokenSpan | CopySpan], state_hash: str | None, *, parent: ParentLink | None = None) -> None:
         name = self.key.trajectory_id(self.task)

@@ -23,6 +23,7 @@ class ModelConfig(Config):
     calls: Literal["auto", "function", "hermes", "llama3", "pythonic", "tags"] = Field(
         default="auto", description="how a pretrained model writes tool calls; auto: as its template does"
     )
+    tell_tools: bool = Field(default=True, description="tell of the tools in the system message if the template does not")
     layers: int = Field(default=2, ge=1, description="transformer blocks")
     hidden_size: int = Field(default=128, ge=8, description="width; a multiple of twice the heads")
     heads: int = Field(default=4, ge=1, description="attention heads")
@@ -31,8 +32,13 @@ class ModelConfig(Config):
 
     @model_validator(mode="after")
     def _source_first(self) -> Self:
-        if self.lora and not self.source:
-            raise ConfigError(f"lora must be 0 for a model that is built from its sizes, got {self.lora}; name a source")
+        unused = _SIZES if self.source else _OF_SOURCE
+        for name in unused:
+            value, plain = getattr(self, name), type(self).model_fields[name].default
+            if value != plain:
+                about = "a pretrained model, which has sizes of its own" if self.source else "a model that is built from its sizes"
+                fix = "leave it out" if self.source else "name a source"
+                raise ConfigError(f"{name} must be {plain!r} for {about}, got {value!r}; {fix}")
         return self
 
     @model_validator(mode="after")
@@ -42,6 +48,11 @@ class ModelConfig(Config):
         if self.heads % self.key_value_heads:
             raise ConfigError(f"key_value_heads must divide heads = {self.heads}, got {self.key_value_heads}")
         return self
+
+
+_SIZES = ("layers", "hidden_size", "heads", "key_value_heads", "intermediate_size")
+_OF_SOURCE = ("lora", "calls", "tell_tools")
+"""Options that nothing reads without a source, as nothing reads sizes with one."""
 
 
 class WarmStartConfig(Config):
@@ -147,5 +158,6 @@ class TrainConfig(Config):
             rates = LEARNING_RATES.get(section)
             rate = {"learning_rate": rates[bool(about.get("lora"))]} if rates else {}
             suited[section] = {**suited.get(section, {}), **defaults, **rate}
-        given = {name: options.get(name, {}) for name in suited}
+        sections = {name: options.get(name, {}) for name in suited}
+        given = {name: got.model_dump(exclude_unset=True) if isinstance(got, Config) else got for name, got in sections.items()}
         return {**options, **{name: {**suited[name], **got} for name, got in given.items() if isinstance(got, Mapping)}}

@@ -19,6 +19,6 @@ def require_free(folder: Path) -> None:
     except OSError as error:
         raise RunFolderError(f"out must be a folder that can be read, got {folder}: {error}") from error
     if taken:
-        raise RunFolderError(f"out must be a new or empty folder, got {folder}; resume it or choose another")
+        raise RunFolderError(f"out must be a new or empty folder, got {folder}; choose another, or go on with a run by --resume")
     if blocked is not None:
         raise RunFolderError(f"out must be a folder that can be written, got {folder}: {blocked} is not a folder")

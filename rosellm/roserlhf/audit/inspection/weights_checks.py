@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import Tensor
 
 from rosellm.roserlhf.audit.diagnosis import Outcome
 from rosellm.roserlhf.audit.inspection.run_files import RunFiles
 from rosellm.roserlhf.codec.hf import load_tokenizer, tokenizer_hash
-from rosellm.roserlhf.errors import CheckpointError
-from rosellm.roserlhf.models.causal import weights_hash
+from rosellm.roserlhf.errors import CheckpointError, RoseError
+from rosellm.roserlhf.models.causal import merged_weights, weights_hash
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint, load_checkpoint
 from rosellm.roserlhf.trainer.folder import CHECKPOINTS
+from rosellm.roserlhf.trainer.model import restored_model
 
 WHOLE, FIRST, EXPORTED, TOKENIZER = "checkpoints", "first checkpoint", "exported model", "tokenizer"
 MODEL = "model/model.safetensors"
@@ -59,20 +62,46 @@ def first_checkpoint(run: RunFiles) -> Outcome:
 
 
 def exported_model(run: RunFiles) -> Outcome:
-    """The model to be used is the last policy, bit for bit."""
+    """The model to be used is the last policy, bit for bit; one with adapters merged, to rounding."""
     if not run.finished:
         return Outcome(EXPORTED, "skipped", "the run is not finished, so no model was exported yet")
     path, version = run.folder / MODEL, f"v{run.config.steps}"
     try:
-        own = weights_hash(load_file(path))
+        tensors = load_file(path)
     except (OSError, SafetensorError, ValueError) as error:
         fix = "export the last checkpoint again, or restore the folder"
         return Outcome(EXPORTED, "failed", f"{MODEL} cannot be read: {error}", "the file is missing or damaged", fix)
-    known = run.content_hash(version)
+    if run.config.model.lora:
+        return _exported_merged(run, tensors)
+    own, known = weights_hash(tensors), run.content_hash(version)
     if own != known:
-        evidence = f"{MODEL} hashes to {own:.12}, {version} is {known or 'unknown':.12}"
-        return Outcome(EXPORTED, "failed", evidence, "the model was changed after the run", "use the last checkpoint instead")
+        return _changed(f"{MODEL} hashes to {own:.12}, {version} is {known or 'unknown':.12}")
     return Outcome(EXPORTED, "passed", f"{MODEL} is {version}, {own:.12}")
+
+
+def _exported_merged(run: RunFiles, tensors: dict[str, Tensor]) -> Outcome:
+    """The policy table knows adapters; the exported model is base and adapters in one, so it is merged once more and compared."""
+    step, source = run.config.steps, run.config.model.source
+    try:
+        expected = merged_weights(restored_model(run.config, load_checkpoint(run.checkpoint(step)), "cpu"))
+    except (RoseError, OSError) as error:
+        why = f"base {source} and the adapters of checkpoint {step} cannot be merged once more: {error}"
+        return Outcome(EXPORTED, "skipped", why, fix="call from where the base is found under that name")
+    if tensors.keys() != expected.keys():
+        return _changed(f"{MODEL} and base {source} differ in {sorted(tensors.keys() ^ expected.keys())[:3]}")
+    odd = next((name for name, tensor in expected.items() if not _equal_but_for_rounding(tensors[name], tensor)), None)
+    if odd is not None:
+        return _changed(f"{odd} in {MODEL} is not that of base {source} with the adapters of v{step} merged")
+    return Outcome(EXPORTED, "passed", f"{MODEL} is base {source} with the adapters of v{step} merged, to rounding")
+
+
+def _equal_but_for_rounding(one: Tensor, other: Tensor) -> bool:
+    """The product of two adapters may be summed in another order on another machine."""
+    return one.shape == other.shape and torch.allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def _changed(evidence: str) -> Outcome:
+    return Outcome(EXPORTED, "failed", evidence, "the model was changed after the run", "use the last checkpoint instead")
 
 
 def tokenizer(run: RunFiles) -> Outcome:

@@ -80,14 +80,14 @@ def _silence() -> Iterator[None]:
 
 
 def _package() -> Any:
-    before = random.getstate()  # some of its modules draw while they are imported
+    chance = random.getstate()
     try:
-        return importlib.import_module("reasoning_gym")
+        found = importlib.import_module("reasoning_gym")
+        random.setstate(chance)  # some of its modules draw while they are imported
+        return found
     except ModuleNotFoundError as error:
         why = f"reasoning-gym needs {error.name}, which is not installed; pip install 'rosellm[env]'"
         raise MissingExtraError(why, name=error.name) from error
-    finally:
-        random.setstate(before)
 
 
 def _check(name: str, known: list[str]) -> None:
@@ -95,7 +95,7 @@ def _check(name: str, known: list[str]) -> None:
         raise checks.fail(ConfigError, "data set", "be one that can be learnt from", f"{name!r}, which {REFUSED[name]}")
     if name not in known:
         near = difflib.get_close_matches(name, [other for other in known if other not in REFUSED], n=1, cutoff=0.4)
-        fix = f"did you mean reasoning-gym:{near[0]}?" if near else None
+        fix = f"did you mean reasoning-gym:{near[0]}?" if near else "give one by name, such as reasoning-gym:gsm_symbolic"
         raise checks.fail(ConfigError, "data set", "be one of reasoning-gym's", repr(name), fix=fix)
 
 

@@ -23,6 +23,7 @@ _MUTABLE = (list, dict, set, bytearray)
 _CONTAINERS: tuple[tuple[str, Any], ...] = (("list", list), ("tuple", tuple), ("set", set), ("frozenset", frozenset))
 # raised here it would end a loop of the tests instead of failing it
 _NOT_RAISED = (StopIteration, StopAsyncIteration)
+_SUSPENDED = 0x20 | 0x80 | 0x200  # in the flags of a code object: generator, coroutine, both
 
 
 class Unsupported(BaseException):
@@ -113,6 +114,8 @@ class Link:
         self._descriptor = descriptor
         self._until = None if seconds is None else time.monotonic() + seconds
         self._broken = False
+        self.used = False
+        """Whether anything came back that an assertion could depend on."""
         self._waiting = select.poll()
         self._waiting.register(descriptor, select.POLLIN)
 
@@ -147,6 +150,7 @@ class Link:
 
     def ask(self, what: str, target: Any, args: Any, kwargs: Any) -> Any:
         """Let the other box do something and return, or raise, what came of it; changed arguments are changed here, too."""
+        used, self.used = self.used, True
         request = {"what": what, "target": target, "args": encode(list(args)), "kwargs": encode(dict(kwargs))}
         answer = self._answer(request)
         raised: Any = None
@@ -164,6 +168,8 @@ class Link:
             _raise(*raised)
         for old, new in changed:
             _refill(old, new)
+        if what == "attribute" and isinstance(value, Remote):
+            self.used = used  # a function that nobody has called yet
         return value
 
     def _answer(self, request: Any) -> Any:
@@ -262,7 +268,7 @@ def examine(descriptor: int, tests: str, names: list[str], seconds: float) -> di
 
     def attempt(name: str, run: Any) -> bool:
         try:
-            run()
+            _nothing(run())
         except Unsupported:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, this test did not pass
@@ -284,17 +290,52 @@ def examine(descriptor: int, tests: str, names: list[str], seconds: float) -> di
             passed.clear()
             for name, run in found.items():
                 attempt(name, run)
+        if not (failed or link.used):
+            raise Unsupported("the tests ask nothing of the solution")
     except Unsupported as error:
         return {"passed": [], "failed": {}, "broken": str(error)}
     return {"passed": passed, "failed": failed, "broken": None}
 
 
 def _tests_in(module: types.ModuleType) -> dict[str, Any]:
+    """Collect what is to be called; what looks like a test and would not be run as one makes the tests unsuitable."""
     found: dict[str, Any] = {}
     for name, value in vars(module).items():
-        if name.startswith("test") and isinstance(value, types.FunctionType):
-            found[name] = value
-        elif isinstance(value, type) and issubclass(value, unittest.TestCase) and value.__module__ == "tests":
-            for method in unittest.defaultTestLoader.getTestCaseNames(value):
-                found[f"{name}.{method}"] = value(method).debug
+        if isinstance(value, type) and value.__module__ == "tests":
+            is_case = issubclass(value, unittest.TestCase)
+            for method in unittest.defaultTestLoader.getTestCaseNames(value) if is_case or name.startswith("Test") else ():
+                if not is_case:
+                    raise Unsupported(f"{name}.{method} is no test: {name} is no unittest.TestCase")
+                is_async = issubclass(value, getattr(unittest, "IsolatedAsyncioTestCase", ()))
+                found[f"{name}.{method}"] = _case(value, method, is_async)
+        elif name.startswith("test") and callable(value) and not isinstance(value, (type, Remote)):
+            found[name] = _runs_when_called(value, name)
     return found
+
+
+def _case(kind: Any, method: str, is_async: bool) -> Any:
+    case = kind(method)
+    if not is_async:
+        test = _runs_when_called(getattr(case, method), f"{kind.__name__}.{method}")
+        setattr(case, method, lambda: _nothing(test()))
+
+    def run() -> None:
+        kind.setUpClass()
+        try:
+            case.debug()
+        finally:
+            kind.tearDownClass()
+
+    return run
+
+
+def _runs_when_called(test: Any, name: str) -> Any:
+    code = getattr(getattr(test, "__func__", test), "__code__", None)
+    if code is not None and code.co_flags & _SUSPENDED:
+        raise Unsupported(f"{name} is async or a generator: a call does not run it")
+    return test
+
+
+def _nothing(result: Any) -> None:
+    if result is not None:
+        raise TypeError(f"a test must assert, not return {type(result).__name__}")

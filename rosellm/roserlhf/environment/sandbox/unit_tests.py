@@ -40,7 +40,8 @@ class Verdict:
     failed: Mapping[str, str]
     """Names of those that did not, with the reason; text of the solution may stand in it."""
     broken: str | None
-    """Why the tests are no tests of this kind: no Python, or they pass what is no plain value. It says nothing of the solution."""
+    """Why the tests are no tests of this kind: no Python, they pass what is no plain value, or they would not be run or ask nothing
+    of the solution. It says nothing of the solution."""
     ending: Ending
     """How the process of the tests ended; other than `ok` counts as failed, for the solution's answers can cause it."""
     seconds: float
@@ -72,9 +73,11 @@ async def unit_tests(
     tests, too. Anything else that the solution returns can be called and asked for attributes, and equals nothing. Exceptions of
     Python's own kinds are raised in the tests; others, and those that would end a loop, as `SolutionError`.
 
-    Each function `test*` and each method of a `unittest.TestCase` is a test; a file without any is one test, which passes if it
-    runs to its end. The solution's box gets neither the tests nor `files`. A solution that hangs, exits or floods fails. Names are
-    given by the caller, so that a solution cannot put its own `all` or `len` in front of the tests.
+    Each function `test*` and each method `test*` of a `unittest.TestCase` is a test, which passes if it runs to its end and returns
+    nothing; a file without any is one test. Tests that any solution would pass are broken: what a call does not run (`async`
+    functions, generators, methods of other classes), and files that ask nothing of the solution. The solution's box gets neither
+    the tests nor `files`. A solution that hangs, exits or floods fails. Names are given by the caller, so that a solution cannot
+    put its own `all` or `len` in front of the tests.
 
     Args:
         sandbox: where both run.
