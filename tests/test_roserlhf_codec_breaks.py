@@ -117,6 +117,20 @@ def test_a_break_deep_in_a_conversation_is_found_when_the_whole_is_rendered() ->
     assert turn == 7
 
 
+def test_a_template_that_writes_otherwise_where_there_are_tools_is_rendered_as_a_whole() -> None:
+    template = (
+        "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] }}"
+        "{{ '!' if tools and m['role'] == 'tool' else '' }}{{ '<|im_end|>\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+    )
+    without = chat_codec(tokenizer_of(template), [])
+    for codec, end in ((without, "17<|im_end|>\n"), (without.for_tools(TOOLS), "17!<|im_end|>\n")):
+        context, messages = said(codec, [TASK], "y")
+        found = codec.extend(context, messages, [RESULT])
+        assert not isinstance(found, PrefixBreak)
+        assert codec.text(found[0].token_ids).endswith(end)
+
+
 # --- the seven causes ---
 
 

@@ -487,3 +487,40 @@ def test_a_template_that_shows_the_tools_is_not_helped() -> None:
     tool = {"type": "function", "function": {"name": "search", "description": "Look up a price.", "parameters": schema}}
     codec = chat_codec(tokenizer_for("qwen2_5"), [tool])
     assert "Call one like this" not in noted([Message("user", "lamps?")], codec)
+
+
+SHOWN_LATE = (
+    "{% for m in messages %}{% if tools and loop.last and m['role'] == 'user' %}{{ '<|tools|>' + tools | tojson }}{% endif %}"
+    "{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""As Mistral's: the tools stand before the last question, wherever that is."""
+SHOWN_LAST = CHATML.replace("'<|im_start|>assistant\n'", "'<|im_start|>assistant\n' + ('' if tools else 'No tools. ')")
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+@pytest.mark.parametrize("template", [SHOWN_LATE, SHOWN_LAST])
+def test_tools_that_change_what_follows_a_reply_are_seen_in_every_turn(template: str, role: str) -> None:
+    tokenizer = tokenizer_of(template)
+    codec = chat_codec(tokenizer, TOOLS, tell_tools=False)
+    messages = [Message("user", "a")]
+    context = flat(codec.render(messages))
+    ids = codec.reply("b")
+    messages += [Message("assistant", "b")]
+    new = [Message(role, "c")]
+    found = codec.extend([*context, *ids], messages, new)
+    whole = flat(codec.render([*messages, *new]))
+    if isinstance(found, PrefixBreak):
+        assert "<|tools|>" in codec.text(context)
+        assert flat(found.spans) == whole
+    else:
+        assert [*context, *ids, *flat(found)] == whole
+
+
+@pytest.mark.parametrize("parameters", [{}, {"parameters": {"type": "object"}}, {"parameters": None}])
+def test_a_tool_may_take_nothing(parameters: dict[str, Any]) -> None:
+    codec = chat_codec(tokenizer_of(CHATML), [{"type": "function", "function": {"name": "now", **parameters}}])
+    assert "now(): no description\nCall one like this: now()" in codec.text(flat(codec.render([Message("user", "x")])))
+    parsed = codec.parse(codec.reply("now()"))
+    assert isinstance(parsed, ParsedAction)
+    assert [(call.name, call.arguments) for call in parsed.calls] == [("now", {})]

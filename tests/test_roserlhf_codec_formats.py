@@ -462,6 +462,7 @@ def test_no_text_raises_and_every_span_fits(form: str, pieces: list[str]) -> Non
 
 
 MANY = 200_000
+NAMES = "".join(f'"{i}":0,' for i in range(MANY // 4))
 HOSTILE = {
     "tags that open": "<tool_call>" * MANY,
     "unclosed strings": '<tool_call>{"name":"add","arguments":{"x":"' * (MANY // 10),
@@ -474,6 +475,10 @@ HOSTILE = {
     "backslashes": '[add(a="' + "\\" * MANY,
     "quotes": '[add(a="""' + '"a' * MANY,
     "digits": "[add(a=" + "9" * MANY + ", b=1)]",
+    "some hundred digits": "[add(a=" + "9" * 400 + ")]",  # too large for a float
+    "hexadecimal digits": "[add(a=0x" + "f" * MANY + ")]",
+    "names, the last one twice": f'{{"name":"add","parameters":{{{NAMES}"x":0,"x":0}}}}',
+    "names, the last one twice, tagged": f'<tool_call>{{"name":"add","arguments":{{{NAMES}"x":0,"x":0}}}}</tool_call>',
     "lists": "\n[add(" * MANY,
     "parameters": "<tool_call><function=add><parameter=a>" * (MANY // 10),
     "closing tags": "<tool_call><function=add><parameter=a>" + "</parameter>" * MANY,
@@ -489,7 +494,9 @@ HOSTILE = {
 def test_time_grows_with_the_length_of_the_text_only(hostile: str) -> None:
     for form in FORMATS.values():
         start = time.process_time()
-        assert isinstance(form.parse(HOSTILE[hostile], SCHEMAS), (ParsedAction, ParseFailure))
+        parsed = form.parse(HOSTILE[hostile], SCHEMAS)
+        assert isinstance(parsed, (ParsedAction, ParseFailure))
+        json.dumps([dict(call.arguments) for call in getattr(parsed, "calls", ())])  # as the store will
         assert time.process_time() - start < 3  # 0.2 s measured at most; what is quadratic needs minutes
 
 

@@ -14,6 +14,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rosellm.roserlhf.codec.hf import chat_codec
 from rosellm.roserlhf.codec.protocol import PrefixBreak
+from rosellm.roserlhf.errors import TemplateError
 from rosellm.roserlhf.trajectory import Message
 
 PROPERTY = settings(derandomize=True, max_examples=40, deadline=None)
@@ -106,6 +107,15 @@ def test_an_episode_is_the_template_of_the_whole_conversation(kind: str) -> None
         assert not isinstance(found, PrefixBreak), found
         context += flat(found)
         messages.append(Message("tool", f"result é e\u0301 {turn}"))
+
+
+def test_a_normalizer_that_loses_stand_ins_is_refused_before_it_harms() -> None:
+    """Encoding with it would end the process in a panic of the library, which is no Exception."""
+    tokenizer = byte_level(normalizer=normalizers.BertNormalizer())
+    chat_codec(tokenizer, [])  # control tokens that are taken out before
+    tokenizer.add_tokens([AddedToken("<think>", normalized=True)])
+    with pytest.raises(TemplateError, match="tokenizer must leave private-use characters as they are, got a BertNormalizer"):
+        chat_codec(tokenizer, [])
 
 
 @pytest.mark.slow

@@ -45,17 +45,20 @@ def call(name: str, /, **arguments: Any) -> ParsedAction:
     return ParsedAction(calls=(ToolCall("call-0", name, arguments),))
 
 
-def truth(environment: Bfcl, text: str) -> ParsedAction:
-    """A call of the ground truth with all its arguments by name, as a policy gives them."""
-    found = read_call(text)
-    names = environment.tools.tools[found.name].parameters
-    return call(found.name, **dict(zip(names, found.positional, strict=False)), **found.arguments)
+def truth(environment: Bfcl, texts: Sequence[str]) -> ParsedAction:
+    """Calls of the ground truth with all their arguments by name, as a policy gives them."""
+    calls = []
+    for place, found in enumerate(map(read_call, texts)):
+        names = environment.tools.tools[found.name].parameters
+        arguments = {**dict(zip(names, found.positional, strict=False)), **found.arguments}
+        calls.append(ToolCall(f"call-{place}", found.name, arguments))
+    return ParsedAction(calls=tuple(calls))
 
 
 def play(environment: Bfcl, turns: Sequence[Sequence[str]]) -> Mapping[str, float | None]:
     for turn in turns:
-        for text in turn:
-            take(environment, truth(environment, text))
+        if turn:
+            assert not take(environment, truth(environment, turn)).truncated
         take(environment, DONE)
     return environment.score()
 
@@ -76,6 +79,15 @@ def test_every_ground_truth_is_right_in_every_turn(category: str) -> None:
             assert score == {"correct": 1.0, "turns": 1.0, "format": 0.0}, entry["id"]
             assert environment.finished
             assert not any(result.content.startswith("Error during execution") for result in environment.results)
+
+
+def test_gold_is_the_ground_truth() -> None:
+    for entry in files.entries()[::3]:
+        environment = Bfcl()
+        environment.start(Bfcl.task_from(entry), seed=0)
+        results = [take(environment, action) for action in environment.gold()]
+        assert [result.terminated or result.truncated for result in results] == [*[False] * (len(results) - 1), True], entry["id"]
+        assert environment.score() == {"correct": 1.0, "turns": 1.0, "format": 0.0}, entry["id"]
 
 
 def test_a_call_that_is_left_out_is_missed() -> None:
@@ -200,9 +212,9 @@ def test_a_malformed_call_is_answered_and_ends_no_turn() -> None:
 
 def test_a_turn_has_at_most_20_steps() -> None:
     environment = started("base_1")
-    results = [take(environment, call("pwd")) for _ in range(MOST_STEPS)]
-    assert [result.truncated for result in results] == [False] * 19 + [True]
-    assert results[-1].cause == "20 steps in one turn"
+    results = [take(environment, call("pwd")) for _ in range(MOST_STEPS + 1)]
+    assert [result.truncated for result in results] == [False] * 20 + [True]
+    assert results[-1].cause == "more than 20 steps in one turn"
     assert environment.score()["correct"] == 0.0
 
 

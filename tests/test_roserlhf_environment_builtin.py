@@ -64,6 +64,7 @@ def test_search_finds_paragraphs_best_first(folder: Path) -> None:
             "error",
             "limit must be in 1 to 20",
         )
+    assert use(search, query="mug " * 1001).content == "query must have at most 1000 words"
     assert use(search, query="mug", limit="2").content == "limit must be integer or null"
 
 

@@ -213,24 +213,23 @@ def test_many_at_once_and_a_small_box() -> None:
     assert asyncio.run(play()) == [1.0, 0.0] * 3
 
 
+_CASE = "import unittest\nclass T(unittest.TestCase):\n    "
 NO_TESTS = {
     "async": "async def test_a():\n    assert f(1) == 2",
     "a generator": "def test_a():\n    assert f(1) == 2\n    yield",
     "a class that is no TestCase": "class TestF:\n    def test_a(self):\n        assert f(1) == 2",
-    "async in a plain TestCase": "import unittest\nclass T(unittest.TestCase):\n    async def test_a(self):\n        assert f(1) == 2",
+    "async in a plain TestCase": f"{_CASE}async def test_a(self):\n        assert f(1) == 2",
     "never called": "def check(candidate):\n    assert candidate(1) == 2",
     "only as a program": "if __name__ == '__main__':\n    assert f(1) == 2",
-    "under another name": "import unittest\nclass T(unittest.TestCase):\n    def runTest(self):\n        assert f(1) == 2",
+    "under another name": f"{_CASE}def runTest(self):\n        assert f(1) == 2",
     "empty": "",
 }
 
 
 @pytest.mark.parametrize("tests", NO_TESTS.values(), ids=NO_TESTS)
 def test_tests_that_any_solution_would_pass_are_broken(tests: str) -> None:
-    """Whatever the solution, which a run of the gold one would not show."""
-    for solution in ("def f(x): return 'garbage'", "def f(x): return x + 1"):
-        found = verdict(solution, f"from solution import f\n{tests}", names=["f"])
-        assert (found.share, found.passed) == (None, ())
+    found = verdict("def f(x): return 'garbage'", f"from solution import f\n{tests}", names=["f"])
+    assert (found.share, found.passed) == (None, ())
 
 
 def test_what_a_test_returns_is_no_assertion() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from collections.abc import Coroutine
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -32,6 +33,7 @@ from rosellm.roserlhf.environment.verifiers import (
     verified,
     without_punctuation,
 )
+from rosellm.roserlhf.environment.verifiers.worker import Workers
 from rosellm.roserlhf.errors import ArgumentError, DtypeError, RangeError, RecordError, VerifierError
 
 _T = TypeVar("_T")
@@ -249,6 +251,13 @@ def test_the_last_box_counts(text: str | None, inside: str | None) -> None:
         (r"\boxed{4 or 5}", "4", 0.0),
         (r"\boxed{4, 5}", "4", 0.0),
         (r"\boxed{4 5}", "9", 0.0),  # math-verify alone adds them
+        (r"\boxed{4\,5}", "9", 0.0),
+        (r"\boxed{4\ 5}", "9", 0.0),
+        (r"\boxed{{4}{5}}", "9", 0.0),
+        (r"\boxed{5$ $4}", "9", 0.0),
+        (r"\boxed{1{,}000}", "1000", 1.0),
+        (r"\boxed{3\frac {1}{2}}", "3.5", 1.0),
+        (r"\boxed{" + "a" * 900 + "}", "4", 0.0),  # it would take many seconds
         (r"\boxed{}", "4", 0.0),
         (r"\boxed{nan}", "4", 0.0),
         (r"\boxed{\infty}", "4", 0.0),
@@ -270,6 +279,18 @@ def test_a_box_that_never_ends_is_unscored_and_the_next_is_scored() -> None:
     with pytest.raises(VerifierError, match=r"must answer within 0\.5 s, got none"):
         boxed_math(r"\boxed{9^{9^{9^{9}}}}", "4", seconds=0.5)
     assert boxed_math(r"\boxed{4}", "4") == 1.0
+
+
+def test_loading_the_library_takes_no_time_from_the_first_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = Workers("rosellm.roserlhf.environment.verifiers.boxed_process:same")
+    monkeypatch.setattr(sys.modules[boxed_math.__module__], "_workers", workers)
+    assert boxed_math(r"\boxed{4}", "4", seconds=1.0) == 1.0  # loading alone takes more
+    workers.close()
+
+
+def test_a_gold_answer_that_is_two_numbers_is_refused() -> None:
+    with pytest.raises(RangeError, match="gold must be one formula"):
+        boxed_math(r"\boxed{357}", r"12\,345")
 
 
 def test_a_gold_answer_that_is_a_word_or_nothing_is_refused() -> None:

@@ -11,11 +11,12 @@ import pytest
 import torch
 from pretrained_models import SMOLLM2, byte_tokenizer, change, save_model, smollm2
 from safetensors.torch import load_file, save_file
+from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, MixtralConfig, MixtralForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from rosellm.roserlhf.errors import CheckpointError, ModelError, NonFiniteError
 from rosellm.roserlhf.losses import policy_logprobs
-from rosellm.roserlhf.models.pretrained import load_model, load_pretrained
+from rosellm.roserlhf.models.pretrained import load_model, load_pretrained, tokenizer_of
 
 SIZES = {
     "vocab_size": 32,
@@ -67,7 +68,7 @@ def test_logits_beyond_the_tokenizer_are_counted_and_trained_like_any_other(tmp_
 
 def test_a_tokenizer_with_more_ids_than_logits_is_refused(tmp_path: Path) -> None:
     folder = save_model(tmp_path / "model", spare=-1)
-    with pytest.raises(CheckpointError, match=r"tokenizer must have ids below the model's \d+ logits, got \d+ ids"):
+    with pytest.raises(CheckpointError, match=r"tokenizer must have ids below the model's \d+ logits, got ids up to \d+"):
         load_pretrained(folder)
 
 
@@ -204,9 +205,41 @@ def test_a_tokenizer_in_need_of_its_own_code_is_not_run(tmp_path: Path) -> None:
     path = folder / "tokenizer_config.json"
     about = {**json.loads(path.read_text()), "tokenizer_class": "Evil", "auto_map": {"AutoTokenizer": [None, "evil.Evil"]}}
     path.write_text(json.dumps(about))
-    with pytest.raises(CheckpointError, match="model must be loadable, got the tokenizer in"):
+    with pytest.raises(CheckpointError, match="tokenizer must need no code of its own, got auto_map in"):
         load_pretrained(folder)
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "kind", ["GPT2Tokenizer", "GPT2TokenizerFast", "LlamaTokenizer", "BertTokenizer", "PreTrainedTokenizerFast"]
+)
+def test_the_file_says_how_text_is_split_whatever_class_stands_beside_it(tmp_path: Path, kind: str) -> None:
+    """The class GPT2Tokenizer, for one, does without a file's rule that digits stand alone."""
+    tokenizer = byte_tokenizer()
+    backend = tokenizer.backend_tokenizer
+    backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), backend.pre_tokenizer])
+    tokenizer.save_pretrained(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "tokenizer_class": kind}))
+    loaded = tokenizer_of(tmp_path)
+    assert loaded.backend_tokenizer.to_str() == backend.to_str()
+    assert (len(loaded), loaded.eos_token) == (256, None)
+
+
+def test_adapters_are_no_model(tmp_path: Path) -> None:
+    folder = save_model(tmp_path / "model")
+    (folder / "adapter_config.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"model must be whole, got adapters \(adapter_config.json\)"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("part", ["../outside.safetensors", "/outside.safetensors", 1])
+def test_an_index_names_files_of_its_own_folder(tmp_path: Path, part: object) -> None:
+    folder = save_model(tmp_path / "model")
+    (folder / "model.safetensors").rename(tmp_path / "outside.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"model.norm.weight": part}}))
+    with pytest.raises(CheckpointError, match=r"model.safetensors.index.json must name files of its own folder"):
+        load_model(folder)
 
 
 def test_a_folder_without_a_usable_tokenizer_is_refused(tmp_path: Path) -> None:

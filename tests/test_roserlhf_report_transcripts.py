@@ -205,10 +205,10 @@ def test_evaluations_are_shown_where_nothing_was_trained(tmp_path: Path) -> None
     write_run(tmp_path, metrics(steps=0, warm_steps=2))
     with EventLog.create(tmp_path / "events.db") as log:
         for member in range(3):
-            log.append_trajectory(rollout(0, member, 0, member == 0), step=0, phase="evaluate")
+            log.append_trajectory(rollout(0, member, 0, member == 0), step=0, phase="evaluate-sampled")
     transcripts, note = read_transcripts(read_run(tmp_path))
-    assert {(one.phase, one.step) for one in transcripts} == {("evaluate", 0)}
-    assert note.startswith("3 rollouts of evaluate step 0.")
+    assert {(one.phase, one.step) for one in transcripts} == {("evaluate-sampled", 0)}
+    assert note.startswith("3 rollouts of evaluate-sampled step 0.")
 
 
 def test_missing_and_damaged_logs_are_said(tmp_path: Path) -> None:

@@ -205,14 +205,36 @@ def test_a_timeout_of_the_environments_own_is_its_own() -> None:
     assert failure.cause == "start raised TimeoutError: no answer from the simulator"
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), StopIteration("over")])
-def test_what_would_end_the_loop_ends_one_episode(error: BaseException) -> None:
+ENDING = [SystemExit(3), StopIteration("over"), GeneratorExit(), asyncio.CancelledError()]
+
+
+@pytest.mark.parametrize("instant", [False, True])
+@pytest.mark.parametrize("error", ENDING, ids=lambda error: type(error).__name__)
+def test_what_would_end_the_loop_ends_one_episode(error: BaseException, instant: bool) -> None:
     class Leaving(Slow):
+        capabilities = Capabilities(instant=instant)
+
         def score(self) -> Mapping[str, float | None]:
             raise error
 
     end = play(Leaving(), says(CODEC, "end(x)")).transitions[-1]
     assert end.cause == f"score raised RuntimeError: {type(error).__name__} was raised"
+
+
+@pytest.mark.parametrize("instant", [False, True])
+@pytest.mark.parametrize(
+    ("error", "what"), [(SystemExit(3), "SystemExit was raised"), (asyncio.CancelledError(), "it cancelled itself")]
+)
+def test_what_an_async_method_would_end_is_one_episode_too(error: BaseException, what: str, instant: bool) -> None:
+    class Leaving(Slow):
+        capabilities = Capabilities(instant=instant)
+
+        async def step(self, action: ParsedAction | ParseFailure, run: ToolRunner) -> StepResult:
+            raise error
+
+    failure = play(Leaving(), says(CODEC, "end(x)")).failure
+    assert failure is not None
+    assert failure.cause == f"step raised RuntimeError: {what}"
 
 
 def test_a_tool_that_never_returns_ends_with_its_step() -> None:

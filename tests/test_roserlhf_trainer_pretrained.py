@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pretrained_models import change
 from safetensors.torch import load_file, save_file
 
 from rosellm.roserlhf import recipes
@@ -17,11 +18,14 @@ from rosellm.roserlhf.cli.train import run as run_command
 from rosellm.roserlhf.codec.hf import build_tokenizer
 from rosellm.roserlhf.environment.protocol import StepResult, ToolRunner
 from rosellm.roserlhf.environment.shop import Shop
-from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.errors import CheckpointError, ConfigError
 from rosellm.roserlhf.models.causal import build_llama, export_model
+from rosellm.roserlhf.models.pretrained import load_pretrained
+from rosellm.roserlhf.models.vocabulary import spoken_ids
 from rosellm.roserlhf.store.reading import EventReader
-from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.trainer.config import CollectConfig, OptimizerConfig, TrainConfig, WarmStartConfig
 from rosellm.roserlhf.trainer.evaluate import evaluate_run
+from rosellm.roserlhf.trainer.model import new_model
 from rosellm.roserlhf.trainer.recipe import Recipe
 from rosellm.roserlhf.trainer.run import train
 from rosellm.roserlhf.trajectory import ParsedAction, ParseFailure
@@ -51,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def small(folder: Path, **model: Any) -> Recipe:
     return recipes.grpo(
-        model={"source": str(folder), **model},
+        model={"source": str(folder), "tell_tools": False, **model},
         steps=2,
         checkpoint_every=1,
         drop_uniform_groups=False,
@@ -116,9 +120,103 @@ def test_a_pretrained_model_has_defaults_of_its_own() -> None:
     assert again.collect == adapted.collect  # what a run file says stays
 
 
-def test_adapters_need_a_pretrained_model() -> None:
-    with pytest.raises(ConfigError, match="lora must be 0 for a model that is built from its sizes, got 4"):
-        recipes.grpo(model={"lora": 4})
+@pytest.mark.parametrize("name", ["collect", "optimizer", "warm_start"])
+def test_a_section_given_as_an_object_leaves_the_rest_to_those_defaults(name: str) -> None:
+    section = {
+        "collect": CollectConfig(tasks=3),
+        "optimizer": OptimizerConfig(epochs=2),
+        "warm_start": WarmStartConfig(check_every=2),
+    }
+    same = {"collect": {"tasks": 3}, "optimizer": {"epochs": 2}, "warm_start": {"check_every": 2}}
+    one, other = (recipes.grpo(model={"source": "x"}, **{name: given[name]}).config for given in (section, same))
+    assert one == other
+
+
+@pytest.mark.parametrize(("option", "value"), [("lora", 4), ("calls", "hermes"), ("tell_tools", False)])
+def test_what_only_a_pretrained_model_reads_is_refused_without_one(option: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"{option} must be .* for a model that is built from its sizes, got .*; name a source"):
+        recipes.grpo(model={option: value})
+
+
+@pytest.mark.parametrize("size", ["layers", "hidden_size", "heads", "key_value_heads", "intermediate_size"])
+def test_sizes_of_a_pretrained_model_are_its_own(size: str) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"{size} must be \d+ for a pretrained model, which has sizes of its own, got 16; leave it"
+    ):
+        recipes.grpo(model={"source": "x", size: 16})
+
+
+def interrupted(folder: Path, out: Path, **model: Any) -> Recipe:
+    """A run of a copy of the model, stopped after its first training step."""
+    recipe = small(folder, **model)
+    asked: list[int] = []
+
+    def stop() -> bool:
+        asked.append(0)
+        return len(asked) == 2
+
+    assert train(recipe, environment=Chatter, out=out, should_stop=stop).status == "interrupted"
+    return recipe
+
+
+def change_rotation(folder: Path) -> None:
+    change(folder, rope_parameters={"rope_type": "default", "rope_theta": 5.0})
+
+
+def change_vocabulary(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    about = json.loads(path.read_text(encoding="utf-8"))
+    words = about["model"]["vocab"]
+    words["1"], words["2"] = words["2"], words["1"]
+    path.write_text(json.dumps(about), encoding="utf-8")
+
+
+def change_template(folder: Path) -> None:
+    path = folder / "chat_template.jinja"
+    path.write_text(path.read_text(encoding="utf-8").replace("'<end>'", "'<end>\n'"), encoding="utf-8")
+
+
+def change_base(folder: Path) -> None:
+    save_file(
+        {k: v * 1.5 for k, v in load_file(folder / "model.safetensors").items()}, folder / "model.safetensors", {"format": "pt"}
+    )
+
+
+def test_a_run_is_not_resumed_with_another_source_under_the_same_name(folder: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / "source", tmp_path / "run"
+    shutil.copytree(folder, source)
+    recipe = interrupted(source, out, lora=2)
+    for spoil, message in (
+        (change_rotation, r"model must be the one that was trained, got rope_parameters.rope_theta = 5.0 where 10000.0"),
+        (change_vocabulary, "tokenizer must be the one of checkpoint 1"),
+        (change_template, "tokenizer must be the one of checkpoint 1"),
+        (change_base, "adapters must belong to the base"),
+    ):
+        shutil.rmtree(source)
+        shutil.copytree(folder, source)
+        spoil(source)
+        with pytest.raises(CheckpointError, match=message):
+            train(recipe, environment=Chatter, out=out, resume=True)
+        with pytest.raises(CheckpointError, match=message):
+            evaluate_run(out, tasks=1, samples=1, environment=Chatter)
+    shutil.rmtree(source)
+    shutil.copytree(folder, source)
+    assert train(recipe, environment=Chatter, out=out, resume=True).status == "finished"
+
+
+def test_a_token_behind_left_out_ids_is_spoken(folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(folder, source)
+    path = source / "tokenizer.json"
+    about = json.loads(path.read_text(encoding="utf-8"))
+    words = about["model"]["vocab"]
+    last = max(words, key=words.__getitem__)
+    words[last] += 3
+    path.write_text(json.dumps(about), encoding="utf-8")
+    recipe = small(source)
+    model = new_model(recipe.config, vocabulary_size=0, device="cpu")
+    assert spoken_ids(model) == words[last] + 1
+    assert load_pretrained(source).spare_logits == 2
 
 
 def test_a_window_beyond_the_model_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -193,6 +193,14 @@ def test_show_and_report_read_episodes_not_records(run: Path, capsys: pytest.Cap
     assert "Why rollouts failed" not in page  # none did
 
 
+def test_an_export_and_its_import_keep_every_record_and_link(run: Path, tmp_path: Path) -> None:
+    assert main(["export", str(run), "--out", str(tmp_path / "out")]) == 0
+    assert main(["import", str(tmp_path / "out"), "--out", str(tmp_path / "back")]) == 0
+    with EventLog.read(run / "events.db") as one, EventLog.read(tmp_path / "back" / "events.db") as other:
+        assert [s.trajectory for s in other.trajectories()] == [s.trajectory for s in one.trajectories()]
+        assert list(other.ledger()) == list(one.ledger())
+
+
 def test_a_killed_run_goes_on_to_the_same_numbers(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken_world(monkeypatch, (0,))
     asked = iter([False] * 11 + [True] + [False] * 99)

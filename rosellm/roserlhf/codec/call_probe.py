@@ -20,7 +20,8 @@ _PARAMETERS = {
     "required": ["item", "limit"],
 }
 _SCHEMAS = {"search": _PARAMETERS}
-_TOOL = {"type": "function", "function": {"name": "search", "description": "Look up.", "parameters": _PARAMETERS}}
+TOOL = {"type": "function", "function": {"name": "search", "description": "Look up.", "parameters": _PARAMETERS}}
+"""A tool to show to templates."""
 _RESULT = placeholder(0)
 _READERS = ("hermes", "llama3", "pythonic", "tags")
 """Formats by how exactly they say what a call is: the loosest last, so that it does not take what belongs to another."""
@@ -64,7 +65,7 @@ def _around(text: str, name: str) -> tuple[str, str] | None:
 def shows_tools(render: Render, markup: Markup, form: Form) -> bool:
     """Tell whether tools appear in the prompt."""
     try:
-        return "Look up." in Template(render, markup, [_TOOL], form=form).text([QUESTION]).text
+        return "Look up." in Template(render, markup, [TOOL], form=form).text([QUESTION]).text
     except TemplateError:
         return False
 

@@ -9,8 +9,8 @@ observation 0   ⏎①tool⏎17②⏎ ①assistant⏎            context, mask 0
 Nothing that was sampled is tokenised again. After a reply the codec appends what the template's rendering of the conversation says
 beyond the context; where that rendering is not an extension of the context, it returns a `PrefixBreak`. Rendering the whole
 conversation every turn would cost the square of its length, so where the template was seen to render new messages alike whatever
-came before (`TemplateProperties.local`), only the last reply and what follows it are rendered, and the whole conversation whenever
-its number of messages has passed a power of two.
+came before (`TemplateProperties.local`, `local_with_tools`), only the last reply and what follows it are rendered, and the whole
+conversation whenever its number of messages has passed a power of two.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class ChatCodec:
         self._tools, self._schemas = list(tools), parameters_of(tools)
         self._whole = self._new_template(tools)
         self._note = tool_note(tools, self.calls) if tools and self._tells else ""
-        self._is_local = self.properties.local
+        self._is_local = self.properties.local_with_tools if tools else self.properties.local
         self._prompt = lru_cache(_MEMORY)(self._rendered)
         self._parsed = lru_cache(_MEMORY)(self._parse)
 

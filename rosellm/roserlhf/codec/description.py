@@ -103,9 +103,9 @@ def _why(codec: ChatCodec, kind: ReplyKind, role: str) -> str:
 
 
 def _cost(codec: ChatCodec, role: str) -> str:
-    return (
-        "" if role in codec.properties.local else "; what follows depends on what came before, so all of it is rendered each turn"
-    )
+    if role not in codec.properties.local:
+        return "; what follows depends on what came before, so all of it is rendered each turn"
+    return "" if role in codec.properties.local_with_tools else "; with tools, all of it is rendered each turn"
 
 
 def _messages(codec: ChatCodec) -> Iterator[Described]:
@@ -128,7 +128,7 @@ def _calls(codec: ChatCodec) -> Iterator[Described]:
     if codec.properties.shows_tools:
         yield Described("tools", "listed in the prompt", "schemas are handed to the template")
     else:
-        yield Described("tools", "not shown", "a run tells of them in the system message, unless model.tell_tools is off", "note")
+        yield Described("tools", "not shown", "the codec names them, with an example of a call, in the system message", "note")
     if not calls.text:
         yield Described("call format", "none in the template", f"calls are read and written as {codec.calls.name}", "note")
         return

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.markup import Markup, Standing
-from rosellm.roserlhf.errors import RangeError
+from rosellm.roserlhf.errors import RangeError, TemplateError
 
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -32,10 +32,18 @@ def encoder(
         control_ids: their ids.
 
     Raises:
+        TemplateError: the tokenizer normalises its control tokens together with text, and stand-ins do not come through.
         RangeError: (the function returned) half a surrogate pair, or text that the vocabulary does not cover.
     """
     names = markup.stand_ins
     by_stand_ins = _respelled(backend, names)
+    normalised = "".join(
+        names[token["content"]] for token in backend["added_tokens"] if token["normalized"] and token["content"] in names
+    )
+    if by_stand_ins.normalizer is not None and by_stand_ins.normalizer.normalize_str(normalised) != normalised:
+        got = f"a {type(by_stand_ins.normalizer).__name__} that takes them out"
+        fix = "give its added tokens normalized=False"
+        raise checks.fail(TemplateError, "tokenizer", "leave private-use characters as they are", got, fix=fix)
     # only for a text that holds a stand-in itself
     as_text = cache(lambda: _respelled(backend, {token: 2 * name for token, name in names.items()}))
     true_ids = {by_stand_ins.token_to_id(names[token]): place for token, place in control_ids.items()}

@@ -165,7 +165,7 @@ def tokenizer_facts(tokenizer: PreTrainedTokenizerFast, *, logits: int | None = 
         return None if value is None else str(value)
 
     return TokenizerFacts(
-        size=len(tokenizer),
+        size=1 + max(tokenizer.get_vocab().values(), default=-1),  # ids may have been left out
         eos=token(tokenizer.eos_token),
         bos=token(tokenizer.bos_token),
         pad=token(tokenizer.pad_token),

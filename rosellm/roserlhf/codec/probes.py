@@ -29,6 +29,7 @@ _THOUGHTS = (
     "r\n</think>\ny",
     "r</think>y",
 )
+_LAST_REPLIES = ("y", " y ", *_THOUGHTS[:1], *_THOUGHTS[4:5])
 _NO_THOUGHTS = ("", "</think>", "\n</think>\n\n", "\n<think></think>\n", "<think>\n\n</think>\n\n")
 QUESTION_ALONE = (QUESTION,)
 """The conversation before such a reply."""
@@ -129,12 +130,11 @@ def is_local(template: Template, role: str) -> bool:
     """Tell whether what follows a reply is the same after a longer conversation, and changes nothing in it."""
     spell = template.markup.spell
     begun = spell(template.opening)
-    replies = ("y", " y ", *_THOUGHTS[:1], *_THOUGHTS[4:5])
     others = [other for other in FOLLOW_UPS if refusal(template, other) is None]
-    for last in replies:
+    for last in _LAST_REPLIES:
         new = [Message("assistant", last), FOLLOW_UPS[role]]
         short = spell(template.text([QUESTION, *new]))
-        for first, other in ((first, other) for first in replies for other in others):
+        for first, other in ((first, other) for first in _LAST_REPLIES for other in others):
             past = [QUESTION, Message("assistant", first), FOLLOW_UPS[other]]
             try:
                 long, before = spell(template.text([*past, *new])), spell(template.text(past))
@@ -143,6 +143,23 @@ def is_local(template: Template, role: str) -> bool:
             stands = short.startswith(begun + last)
             if stands != long.startswith(before + last) or (stands and short[len(begun) :] != long[len(before) :]):
                 return False
+    return True
+
+
+def is_local_beside(template: Template, other: Template, role: str) -> bool:
+    """Tell whether a template that is local shows what follows a reply as the other one does, tools in its prompt for example."""
+    spell = template.markup.spell
+    try:
+        if not is_local(other, role):
+            return False
+        begun = [(one, spell(one.opening)) for one in (template, other)]
+        for reply in _LAST_REPLIES:
+            new = [QUESTION, Message("assistant", reply), FOLLOW_UPS[role]]
+            mine, theirs = (spell(one.text(new)).removeprefix(opening) for one, opening in begun)
+            if mine != theirs:
+                return False
+    except TemplateError:
+        return False
     return True
 
 

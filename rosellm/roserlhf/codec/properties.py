@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec import probes
-from rosellm.roserlhf.codec.call_probe import ProbedCalls, probe_calls, shows_tools
+from rosellm.roserlhf.codec.call_probe import TOOL, ProbedCalls, probe_calls, shows_tools
 from rosellm.roserlhf.codec.layout import placeholder
 from rosellm.roserlhf.codec.markup import Markup, Standing
 from rosellm.roserlhf.codec.probes import ReplyKind
@@ -41,6 +41,8 @@ class TemplateProperties:
     """Role of the message that follows → kinds of replies that then stand as they were sampled, the stop token included."""
     local: frozenset[str]
     """Roles whose messages are rendered alike, and change nothing before them, whatever the conversation was."""
+    local_with_tools: frozenset[str]
+    """Those of them whose messages are rendered so beside tools, too: some templates move the tools as a conversation grows."""
     trims: frozenset[str]
     """Roles whose contents it trims."""
     quotes: frozenset[str]
@@ -82,6 +84,8 @@ def properties_of(render: Render, markup: Markup) -> TemplateProperties:
     kept = [{role: probes.kept(template, role, stops) for role in accepted} for template in served]
     best = max(range(len(kept)), key=lambda place: sum(map(len, kept[place].values())))
     template = served[best]
+    local = frozenset(role for role in accepted if probes.is_local(template, role))
+    with_tools = Template(render, markup, [TOOL], form=template.form)
     return TemplateProperties(
         form=template.form,
         prompt=markup.spell(Standing(probes.generation_prompt(template))),
@@ -91,7 +95,8 @@ def properties_of(render: Render, markup: Markup) -> TemplateProperties:
         own=markup.own,
         refuses=refuses,
         keeps=kept[best],
-        local=frozenset(role for role in accepted if probes.is_local(template, role)),
+        local=local,
+        local_with_tools=frozenset(role for role in local if probes.is_local_beside(template, with_tools, role)),
         trims=frozenset(role for role in probes.WRITTEN if probes.trims(template, role)),
         quotes=frozenset(role for role in probes.WRITTEN if probes.quotes(template, role)),
         system=probes.system(template),

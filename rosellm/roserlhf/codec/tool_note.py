@@ -36,7 +36,9 @@ def tool_note(tools: Sequence[Mapping[str, Any]], calls: CallFormat) -> str:
     lines = [f"{_signature(name, schema)}: {tool['function'].get('description') or 'no description'}"
              for tool, (name, schema) in zip(tools, schemas.items(), strict=True)]  # fmt: skip
     name, schema = next(iter(schemas.items()))
-    arguments = {key: _PLACEHOLDERS.get(str(schema["properties"][key].get("type")), "...") for key in schema.get("required", ())}
+    arguments = {
+        key: _PLACEHOLDERS.get(str(schema["properties"].get(key, {}).get("type")), "...") for key in schema.get("required", ())
+    }
     example = calls.write((ToolCall("call-0", name, arguments),), schemas)
     return "\n".join(["Tools:", *lines, f"Call one like this: {example}"])
 

@@ -87,6 +87,10 @@ class ToolEnvironment(ABC):
             ConfigError, "environment", "define demonstrate() to be learnt from scratch", type(self).__name__, fix=fix
         )
 
+    def gold(self) -> Sequence[ParsedAction] | None:
+        """Name actions that solve the task of this episode, for the doctor to play; None: it plays what `demonstrate` writes."""
+        return None
+
     def state_key(self) -> Hashable | None:
         """Two visits are the same state if the same calls were executed with the same results, in order, on the same task."""
         return self._trace

@@ -1,9 +1,12 @@
-"""What every environment must keep to, tried out: `environment class → violations`; the tests and `doctor` ask the same questions.
+"""What every environment must keep to, tried out: `environment class → violations`; in this process and in seconds, for tests.
+
+Only here are random actions played and variables, working folder and precisions watched. Only `roserlhf doctor --env` plays gold
+answers, compares with a second process, notices what was executed, and kills what hangs.
 
 | rule | what is tried |
 |---|---|
 | task | equal streams draw equal tasks; a payload is JSON; it starts with messages that say something |
-| deterministic | the same random actions, with arguments of right and wrong types, twice: the same results, states, rewards |
+| deterministic | if promised: random actions, arguments of right and wrong types, twice: the same results, states, rewards |
 | hostile | texts that want to be executed, to break or to be paid, as replies and arguments: nothing raises, nothing pays |
 | score | components that training needs are there, finite, or None |
 | snapshot | if promised: an instance that restores one goes on as the other did; if not: it is refused |
@@ -21,12 +24,12 @@ import math
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rosellm.roserlhf.environment.base import ToolEnvironment
-from rosellm.roserlhf.environment.protocol import Environment, StepResult, Task
+from rosellm.roserlhf.environment.protocol import StepResult, Task
 from rosellm.roserlhf.environment.runner import DirectRunner
 from rosellm.roserlhf.environment.tools import Tool
 from rosellm.roserlhf.errors import ConfigError
@@ -77,7 +80,7 @@ class Violation:
 
 
 async def violations(kind: type[ToolEnvironment], *, tasks: int = 3, seed: int = 0) -> list[Violation]:
-    """Try an environment out on a few random tasks.
+    """Try an environment out on a few random tasks; whatever it starts it closes.
 
     Args:
         kind: the class.
@@ -100,10 +103,7 @@ async def violations(kind: type[ToolEnvironment], *, tasks: int = 3, seed: int =
         with alone:
             trial = _Trial(kind, stream)
             for rule, attempt in trial.attempts().items():
-                try:
-                    what = await attempt()
-                except Exception as error:  # noqa: BLE001 - whatever an environment raises is a finding about it
-                    what = f"{type(error).__name__}: {error}"
+                what = await trial.outcome(attempt)
                 if what is not None:
                     found.append(Violation(rule, f"task {number}: {' '.join(what.split()):.300}"))
                     if rule == "task":
@@ -118,8 +118,23 @@ class _Trial:
     def __init__(self, kind: type[ToolEnvironment], stream: str) -> None:
         self._kind, self._stream = kind, stream
         self._task: Task
+        self._open: list[ToolEnvironment] = []
 
-    def attempts(self) -> dict[Rule, Callable[[], Any]]:
+    async def outcome(self, attempt: Callable[[], Awaitable[str | None]]) -> str | None:
+        """Make an attempt, close what it left open, and say what was wrong."""
+        what = None
+        try:
+            what = await attempt()
+        except Exception as error:  # noqa: BLE001 - whatever an environment raises is a finding about it
+            what = f"{type(error).__name__}: {error}"
+        while self._open:
+            try:
+                await self._close(self._open[-1])
+            except Exception as error:  # noqa: BLE001 - as above
+                what = what or f"close raised {type(error).__name__}: {error}"
+        return what
+
+    def attempts(self) -> dict[Rule, Callable[[], Awaitable[str | None]]]:
         return {
             "task": self._try_task,
             "deterministic": self._try_deterministic,
@@ -135,13 +150,14 @@ class _Trial:
         if json.loads(json.dumps(payload, allow_nan=False)) != payload:
             return "the payload is changed by JSON"
         self._task = self._kind.task_from(payload)
-        environment = self._kind()
+        environment = self._new()
         messages = (await _maybe(environment.start(self._task, 0))).messages
         json.dumps(environment.tools.schemas())
-        await _closed(environment)
         return None if any(message.content.strip() for message in messages) else "the first messages are empty"
 
     async def _try_deterministic(self) -> str | None:
+        if not self._kind.capabilities.deterministic:
+            return None
         first = await self._begun()
         actions, seen = await self._wander(first, random.Random(self._stream))
         again = await self._begun()
@@ -160,7 +176,7 @@ class _Trial:
             if value is not None and value >= 1:
                 return f"{_shown(action)} is paid"
             environment.state_key()
-            await _closed(environment)
+            await self._close(environment)
         return None
 
     async def _try_score(self) -> str | None:
@@ -192,7 +208,7 @@ class _Trial:
         saved = first.snapshot()
         json.loads(saved)
         actions, seen = await self._wander(first, rng)
-        other = self._kind()
+        other = self._new()
         other.restore(saved)
         if other.snapshot() != saved:
             return "a restored snapshot is another one"
@@ -201,8 +217,16 @@ class _Trial:
                 return f"action {place} after restoring led to {_difference(expected, got)}"
         return None
 
+    def _new(self) -> ToolEnvironment:
+        self._open.append(self._kind())
+        return self._open[-1]
+
+    async def _close(self, environment: ToolEnvironment) -> None:
+        self._open.remove(environment)
+        await _maybe(environment.close())
+
     async def _begun(self) -> ToolEnvironment:
-        environment = self._kind()
+        environment = self._new()
         await _maybe(environment.start(self._task, 0))
         return environment
 
@@ -221,10 +245,6 @@ class _Trial:
 
 async def _maybe(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
-
-
-async def _closed(environment: Environment) -> None:
-    await _maybe(environment.close())
 
 
 async def _after(environment: ToolEnvironment, action: ParsedAction | ParseFailure) -> dict[str, Any]:

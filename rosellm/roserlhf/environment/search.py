@@ -24,6 +24,8 @@ _BLANK_LINES = re.compile(r"\n\s*\n")
 LONGEST_PARAGRAPH = 1_000
 """Bytes of one paragraph that an answer shows."""
 MOST_RESULTS = 20
+MOST_WORDS = 1_000
+"""Words of a query: each takes time in proportion to the folder."""
 
 
 def search_tool(
@@ -68,6 +70,8 @@ def search_tool(
         if limit is not None and not 1 <= limit <= MOST_RESULTS:
             raise ToolError(f"limit must be in 1 to {MOST_RESULTS}")
         wanted = _WORD.findall(query.lower())
+        if len(wanted) > MOST_WORDS:
+            raise ToolError(f"query must have at most {MOST_WORDS} words")
         scores = index.get_scores(wanted).tolist() if wanted else []
         # sorted is stable: equal scores stay in the order of files and paragraphs
         best = sorted((i for i, score in enumerate(scores) if score > 0), key=lambda i: -scores[i])

@@ -34,8 +34,9 @@ def read(data: bytes, environment: str) -> dict[str, Any]:
     Raises:
         RecordError: the bytes are no snapshot, or one of another environment, version or format.
     """
+    plain.opaque(data, "snapshot")
     try:
-        found = json.loads(plain.opaque(data, "snapshot"))
+        found = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise checks.fail(RecordError, "snapshot", "be JSON as snapshot() writes it", plain.shown(data)) from error
     said = (found.get("environment"), found.get("format")) if isinstance(found, dict) else None

@@ -46,16 +46,17 @@ async def answer_of(function: Callable[..., Any], arguments: Mapping[str, Any], 
 
     Raises:
         NoAnswerError: it did not answer in time.
-        RuntimeError: it raised `SystemExit` or `StopIteration`, or cancelled itself, which would end more than the call.
+        RuntimeError: it raised `SystemExit`, `StopIteration`, `GeneratorExit` or `CancelledError`, or cancelled itself, which would
+            end more than the call.
     """
     if timeout is None:
         return await at_once(function, arguments)
     until = asyncio.get_running_loop().time() + timeout
     if inspect.iscoroutinefunction(function):
-        answer = _called(function, arguments)
+        answer = called(function, arguments)
     else:
         answer = await _until(_in_thread(function, arguments, min(PATIENCE, timeout)), until)
-    return await _until(asyncio.ensure_future(_awaited(answer)), until) if inspect.isawaitable(answer) else answer
+    return await _until(asyncio.ensure_future(awaited(answer)), until) if inspect.isawaitable(answer) else answer
 
 
 async def at_once(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -64,22 +65,29 @@ async def at_once(function: Callable[..., Any], arguments: Mapping[str, Any]) ->
     Raises:
         RuntimeError: see `answer_of`.
     """
-    answer = _called(function, arguments)
-    return await _until(asyncio.ensure_future(_awaited(answer)), None) if inspect.isawaitable(answer) else answer
+    answer = called(function, arguments)
+    return await _until(asyncio.ensure_future(awaited(answer)), None) if inspect.isawaitable(answer) else answer
 
 
-def _called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+def called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Call a function, and raise as `RuntimeError` what would end more than the call."""
     try:
         return function(**arguments)
-    except (SystemExit, StopIteration) as error:
+    except (SystemExit, StopIteration, GeneratorExit, asyncio.CancelledError) as error:
         raise RuntimeError(f"{type(error).__name__} was raised") from error
 
 
-async def _awaited(answer: Awaitable[Any]) -> Any:
+async def awaited(answer: Awaitable[Any]) -> Any:
+    """Await an answer, and raise as `RuntimeError` what would end more than that, but for a cancellation from outside."""
     try:
         return await answer
     except SystemExit as error:
         raise RuntimeError("SystemExit was raised") from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("it cancelled itself") from error
 
 
 async def _until(future: asyncio.Future[Any], until: float | None) -> Any:
@@ -119,7 +127,7 @@ def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any], patie
     def work() -> None:
         answer, raised = None, None
         try:
-            answer = context.run(_called, function, arguments)
+            answer = context.run(called, function, arguments)
         except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
             raised = error
         with contextlib.suppress(RuntimeError):  # the loop may be closed since

@@ -16,9 +16,13 @@ from rosellm.roserlhf.errors import CheckpointError, NonFiniteError
 from rosellm.roserlhf.models.architecture import check_config
 from rosellm.roserlhf.models.foreign import loading
 from rosellm.roserlhf.models.source import find_model
+from rosellm.roserlhf.models.vocabulary import id_count
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+
+_INDEX, _ADAPTERS, _TOKENIZER = "model.safetensors.index.json", "adapter_config.json", "tokenizer_config.json"
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Pretrained:
     @property
     def spare_logits(self) -> int:
         """Logits beyond the tokenizer's ids, from rows that pad the embedding: they can be sampled, and stand for no text."""
-        return int(self.model.config.vocab_size) - len(self.tokenizer)
+        return int(self.model.config.vocab_size) - id_count(self.tokenizer)
 
 
 def load_pretrained(
@@ -61,7 +65,10 @@ def load_pretrained(
     loaded = Pretrained(model, tokenizer, os.fspath(source), folder)
     if loaded.spare_logits < 0:
         raise checks.fail(
-            CheckpointError, "tokenizer", f"have ids below the model's {model.config.vocab_size} logits", f"{len(tokenizer)} ids"
+            CheckpointError,
+            "tokenizer",
+            f"have ids below the model's {model.config.vocab_size} logits",
+            f"ids up to {id_count(tokenizer) - 1}",
         )
     return loaded
 
@@ -74,8 +81,10 @@ def load_model(folder: Path) -> LlamaForCausalLM:
         ModelError: an architecture that cannot be trained here.
         NonFiniteError: a weight is NaN or infinite.
     """
-    about = _config(folder)
-    check_config(about, str(folder))
+    if (folder / _ADAPTERS).is_file():  # they would be loaded into the model, without a word
+        fix = "merge them into their model first"
+        raise checks.fail(CheckpointError, "model", "be whole", f"adapters ({_ADAPTERS}) in {folder}", fix=fix)
+    check_config(_object_in(folder, "config.json"), str(folder))
     _check_files(folder)
     from transformers import LlamaForCausalLM
 
@@ -94,23 +103,32 @@ def load_model(folder: Path) -> LlamaForCausalLM:
     return model
 
 
-def _config(folder: Path) -> dict[str, Any]:
+def _object_in(folder: Path, name: str) -> dict[str, Any]:
     try:
-        about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        about = json.loads((folder / name).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"model must be a folder with a readable config.json, got {folder}: {error}") from error
+        raise CheckpointError(f"model must be a folder with a readable {name}, got {folder}: {error}") from error
     if not isinstance(about, dict):
-        raise checks.fail(CheckpointError, "config.json", "hold an object", f"{type(about).__name__} in {folder}")
+        raise checks.fail(CheckpointError, name, "hold an object", f"{type(about).__name__} in {folder}")
     return about
 
 
 def _check_files(folder: Path) -> None:
+    if (folder / _INDEX).is_file():
+        parts = _object_in(folder, _INDEX).get("weight_map")
+        outside = [part for part in (parts.values() if isinstance(parts, dict) else [parts]) if not _is_name(part)]
+        if outside:
+            raise checks.fail(CheckpointError, _INDEX, "name files of its own folder", f"{outside[0]!r} in {folder}")
     if list(folder.glob("*.safetensors")):
         return
     pickles = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
     got = f"only {', '.join(pickles[:3])} in {folder}" if pickles else f"none in {folder}"
     fix = "a pickle can run code and is never read; convert it where it is trusted" if pickles else None
     raise checks.fail(CheckpointError, "model", "keep its weights as safetensors", got, fix=fix)
+
+
+def _is_name(part: object) -> bool:
+    return isinstance(part, str) and part == Path(part).name
 
 
 def _check_weights(model: LlamaForCausalLM, report: Mapping[str, Any]) -> None:
@@ -126,17 +144,21 @@ def _check_weights(model: LlamaForCausalLM, report: Mapping[str, Any]) -> None:
 
 
 def tokenizer_of(folder: Path) -> PreTrainedTokenizerFast:
-    """Load the tokenizer of a folder, with its chat template.
+    """Load the tokenizer of a folder, with its chat template: the one that `tokenizer.json` says, to the letter.
+
+    The class that `tokenizer_config.json` names is not asked: those of `transformers` put their own way of splitting text in
+    the place of the file's, without a word (GPT2Tokenizer does without a rule that digits stand alone).
 
     Raises:
         CheckpointError: there is no `tokenizer.json`, or it cannot be used.
     """
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
     if not (folder / "tokenizer.json").is_file():
         raise checks.fail(CheckpointError, "model", "come with a tokenizer.json", f"none in {folder}")
+    if (folder / _TOKENIZER).is_file() and "auto_map" in _object_in(folder, _TOKENIZER):
+        fix = "none is run here; remove auto_map if tokenizer.json says everything"
+        raise checks.fail(CheckpointError, "tokenizer", "need no code of its own", f"auto_map in {folder / _TOKENIZER}", fix=fix)
     with loading(f"the tokenizer in {folder}"):
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        raise checks.fail(CheckpointError, "tokenizer", "be one of the tokenizers library", type(tokenizer).__name__)
+        tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
     return tokenizer

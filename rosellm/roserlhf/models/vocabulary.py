@@ -13,7 +13,7 @@ from rosellm.roserlhf import checks
 
 if TYPE_CHECKING:
     from peft import PeftModel
-    from transformers import LlamaForCausalLM
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 
 class _Narrowing:
@@ -40,6 +40,11 @@ def narrow_logits(model: LlamaForCausalLM, count: int) -> None:
     checks.number_in(count, "count", 1, model.config.vocab_size)
     if count < model.config.vocab_size:
         model.lm_head.register_forward_hook(_Narrowing(count))
+
+
+def id_count(tokenizer: PreTrainedTokenizerFast) -> int:
+    """Return the largest id of a tokenizer plus one: more than it has tokens where ids were left out."""
+    return 1 + max(tokenizer.get_vocab().values(), default=-1)
 
 
 def spoken_ids(model: LlamaForCausalLM | PeftModel) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.report.figure import number_table
@@ -29,8 +29,27 @@ def header(run: Run) -> Html:
             "div",
             tag("h1", f"Training report: {recipe or 'recipe ' + units.NOT_RECORDED} ", chip),
             tag("p", " · ".join(words), class_="soft"),
+            tag("p", " · ".join(_model(run)), class_="soft"),
         ),
     )
+
+
+def _model(run: Run) -> list[str]:
+    """Say where the model comes from, what of it is trained, what samples, and how it writes calls."""
+    options, about = ((run.config or {}).get(name) for name in ("model", "about"))
+    environment = f"environment {named(run, 'environment') or units.NOT_RECORDED}"
+    if not isinstance(options, Mapping):
+        return [environment, f"model {units.NOT_RECORDED}"]
+    if not options.get("source"):
+        return [environment, "model built from its sizes, every weight trained", f"sampled in {options.get('sampler')}"]
+    calls = about.get("calls") if isinstance(about, Mapping) else None
+    return [
+        environment,
+        f"pretrained model {options['source']}",
+        f"adapters of rank {options['lora']} trained" if options.get("lora") else "every weight trained",
+        f"sampled in {options.get('sampler')}",
+        f"calls: {options.get('calls')}" + (f" → {calls}" if calls else ""),
+    ]
 
 
 def named(run: Run, key: str) -> str | None:

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from rosellm.roserlhf.errors import RunFolderError
-from rosellm.roserlhf.report import learning_sections, overview, rollout_sections, transcript_view, update_sections
+from rosellm.roserlhf.report import before_after, learning_sections, overview, rollout_sections, transcript_view, update_sections
 from rosellm.roserlhf.report.document import document
 from rosellm.roserlhf.report.findings import check_run
 from rosellm.roserlhf.report.markup import tag
@@ -28,6 +28,7 @@ NAVIGATION = {
     "rollouts": "Rollouts",
     "time": "Time",
     "warm-start": "Warm start",
+    "before-after": "Before and after",
     "transcripts": "Transcripts",
     "configuration": "Configuration",
 }
@@ -63,6 +64,7 @@ def build_report(run_folder: Path) -> str:
             rollout_sections.rollouts(run),
             rollout_sections.time(run),
             learning_sections.warm_start(run),
+            before_after.section(*before_after.read_pairs(run)),
             transcript_view.section(*read_transcripts(run)),
             settings(run),
         ),

@@ -56,6 +56,17 @@ class Fate:
         return (False, reason) if stale else (True, None)
 
 
+class HeldOut:
+    """The fate of every evaluation episode, which no ledger has."""
+
+    words = "held out, never trained"
+    advantage = None
+
+    def of_token(self, stale: bool) -> tuple[bool, str | None]:
+        """No token is trained, for the same reason."""
+        return False, self.words
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 

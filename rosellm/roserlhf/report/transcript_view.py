@@ -12,6 +12,8 @@ from rosellm.roserlhf.report.markup import Html, join, tag, text
 Outcome: TypeAlias = Literal["success", "failure", "unscored"]
 SHOWN_TOKENS = 1200
 """Tokens shown of one rollout; of a longer one the middle is left out, with a line that says how much."""
+EVALUATION = "evaluate-"
+"""Phases of held-out episodes begin so; the mode follows."""
 SHADES = 7
 FULL_SHADE = 3.5
 """Surprise (-log-probability, nats) at which the shade is full: a token the policy gave 3 %."""
@@ -76,12 +78,15 @@ def transcript_view(transcript: Transcript, *, opened: bool) -> Html:
     """Write one rollout as a foldable block."""
     tokens = transcript.tokens
     sampled = sum(token.policy for token in tokens)
-    advantage = f"advantage {units.advantage(transcript.advantage, '+.3f') or units.NOT_RECORDED}"
+    words = [f"task {transcript.task_id}", _rewards(transcript)]
+    if not transcript.phase.startswith(EVALUATION):  # a held-out episode has none
+        words.append(f"advantage {units.advantage(transcript.advantage, '+.3f') or units.NOT_RECORDED}")
+    words.append(f"{sampled} of {len(tokens)} tokens sampled")
     head = tag(
         "summary",
         tag("span", transcript.outcome, class_=f"chip {transcript.outcome}"),
         tag("b", f"{transcript.phase} step {transcript.step}"),
-        text(f" task {transcript.task_id} · {_rewards(transcript)} · {advantage} · {sampled} of {len(tokens)} tokens sampled"),
+        text(" " + " · ".join(words)),
     )
     facts = [
         ("trajectory", transcript.trajectory_id),

@@ -14,8 +14,8 @@ from rosellm.roserlhf.batching.rollout import Episode, Rollout, connected, rollo
 from rosellm.roserlhf.errors import RoseError
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.report.run_folder import Run
-from rosellm.roserlhf.report.token_fate import Fate, fates
-from rosellm.roserlhf.report.transcript_view import Block, Outcome, Token, Transcript
+from rosellm.roserlhf.report.token_fate import Fate, HeldOut, fates
+from rosellm.roserlhf.report.transcript_view import EVALUATION, Block, Outcome, Token, Transcript
 from rosellm.roserlhf.report.vocabulary import Vocabulary, read_vocabulary
 from rosellm.roserlhf.store import EventLog
 from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, TokenSpan, Trajectory, TransitionRecord
@@ -47,7 +47,7 @@ def read_transcripts(run: Run) -> tuple[Sequence[Transcript], str]:
         with EventLog.read(path) as log:
             chosen, phase = _chosen(log, run)
             fate_of = fates(log, [one.rollout.trajectory_id for one in chosen], {one.step for one in chosen})
-            transcripts = [_transcript(one, vocabulary, fate_of.get(one.rollout.trajectory_id)) for one in chosen]
+            transcripts = [to_transcript(one, vocabulary, fate_of.get(one.rollout.trajectory_id)) for one in chosen]
     except RoseError as error:
         return [], f"events.db could not be read: {error}"
     if not transcripts:
@@ -59,7 +59,7 @@ def read_transcripts(run: Run) -> tuple[Sequence[Transcript], str]:
 
 
 @dataclass(frozen=True)
-class _Stored:
+class Stored:
     """A rollout and where it stands in the log."""
 
     rollout: Rollout
@@ -81,9 +81,9 @@ def outcome_of(episode: Episode) -> Outcome:
     return "success" if sum(known) > 0 else "failure"
 
 
-def _chosen(log: EventLog, run: Run) -> tuple[list[_Stored], str]:
+def _chosen(log: EventLog, run: Run) -> tuple[list[Stored], str]:
     """Take training rollouts if there are any, else those of the evaluations."""
-    for phase, known in (("train", run.train), ("evaluate", run.evaluations)):
+    for phase, known in (("train", run.train), ("evaluate-sampled", run.evaluations)):
         stored = sorted(log.sampled_tokens(phase=phase))
         steps = [step for step in stored if step in {row.step for row in known}] or stored
         if steps:
@@ -93,16 +93,16 @@ def _chosen(log: EventLog, run: Run) -> tuple[list[_Stored], str]:
     return [], ""
 
 
-def _pools(log: EventLog, phase: str, step: int) -> dict[Outcome, list[_Stored]]:
-    pools: dict[Outcome, list[_Stored]] = {"success": [], "failure": [], "unscored": []}
+def _pools(log: EventLog, phase: str, step: int) -> dict[Outcome, list[Stored]]:
+    pools: dict[Outcome, list[Stored]] = {"success": [], "failure": [], "unscored": []}
     stored = list(log.trajectories(phase=phase, step=step))
     phases = {one.trajectory.trajectory_id: one.phase for one in stored}
     for rollout in rollouts_of(connected(one.trajectory for one in stored)):
-        pools[outcome_of(rollout)].append(_Stored(rollout, phases[rollout.trajectory_id], step))
+        pools[outcome_of(rollout)].append(Stored(rollout, phases[rollout.trajectory_id], step))
     return {outcome: _different_tasks_first(pool) for outcome, pool in pools.items()}
 
 
-def _different_tasks_first(pool: Iterable[_Stored]) -> list[_Stored]:
+def _different_tasks_first(pool: Iterable[Stored]) -> list[Stored]:
     seen: dict[str, int] = {}
     ranked = []
     for stored in sorted(pool, key=lambda one: hashlib.sha256(one.rollout.trajectory_id.encode()).digest()):
@@ -111,7 +111,7 @@ def _different_tasks_first(pool: Iterable[_Stored]) -> list[_Stored]:
     return [stored for _, stored in sorted(ranked, key=lambda entry: entry[0])]
 
 
-def _picked(pools: dict[tuple[str, Outcome], list[_Stored]]) -> list[_Stored]:
+def _picked(pools: dict[tuple[str, Outcome], list[Stored]]) -> list[Stored]:
     """Fill the quotas, then go round the pools until there are `COUNT`; return them pool by pool."""
     taken = {key: min(len(pool), QUOTA[key[0]] if key[1] != "unscored" else 0) for key, pool in pools.items()}
     while sum(taken.values()) < COUNT:
@@ -123,8 +123,11 @@ def _picked(pools: dict[tuple[str, Outcome], list[_Stored]]) -> list[_Stored]:
     return [stored for key, pool in pools.items() for stored in pool[: taken[key]]]
 
 
-def _transcript(stored: _Stored, vocabulary: Vocabulary | None, fate: Fate | None) -> Transcript:
+def to_transcript(stored: Stored, vocabulary: Vocabulary | None, fate: Fate | HeldOut | None = None) -> Transcript:
+    """Convert a rollout, with what became of it where it could be trained."""
     rollout = stored.rollout
+    if stored.phase.startswith(EVALUATION):
+        fate = HeldOut()
     versions = [version for record in rollout.records for version in record.behavior_policy_versions]
     return Transcript(
         trajectory_id=rollout.trajectory_id,
@@ -148,7 +151,7 @@ def _ended(trajectory: Trajectory) -> str:
     return (trajectory.ending or "not ended") + (f" ({cause})" if cause else "")
 
 
-def _blocks(trajectory: Trajectory, vocabulary: Vocabulary | None, fate: Fate | None) -> Iterator[Block]:
+def _blocks(trajectory: Trajectory, vocabulary: Vocabulary | None, fate: Fate | HeldOut | None) -> Iterator[Block]:
     if trajectory.parent is not None:
         parent = trajectory.parent
         yield Block("parent", parent.kind, (), (f"goes on before action {parent.turn} of {parent.record_id}",))
@@ -173,7 +176,9 @@ def _context(span: TokenSpan | CopySpan, place: str, vocabulary: Vocabulary | No
     return Block(span.role, place, tuple(tokens), notes)
 
 
-def _action(action: PolicyAction, transition: TransitionRecord | None, vocabulary: Vocabulary | None, fate: Fate | None) -> Block:
+def _action(
+    action: PolicyAction, transition: TransitionRecord | None, vocabulary: Vocabulary | None, fate: Fate | HeldOut | None
+) -> Block:
     stale = [span for span in action.version_spans if span.prefix_cache == "stale"]
     tokens = []
     for index, (token_id, logprob) in enumerate(zip(action.token_ids, action.old_logprobs, strict=True)):

@@ -15,14 +15,12 @@ import inspect
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from rosellm.roserlhf.environment.protocol import Environment, Observation, StepResult, Task, ToolRunner
-from rosellm.roserlhf.environment.waiting import NoAnswerError, answer_of, left_behind
+from rosellm.roserlhf.environment.waiting import NoAnswerError, answer_of, awaited, called, left_behind
 from rosellm.roserlhf.rollout.limits import Limits
 from rosellm.roserlhf.trajectory import ParsedAction, ParseFailure
-
-_T = TypeVar("_T")
 
 
 class OverdueError(Exception):
@@ -74,7 +72,7 @@ class BoundedEnvironment:
 
     async def _call(self, method: Callable[..., Any], seconds: float, *arguments: Any) -> Any:
         if self._instant:
-            value = method(*arguments)
+            value = called(partial(method, *arguments), {})
             return await _cooperative(method.__name__, value, seconds) if inspect.isawaitable(value) else value
         try:
             return await answer_of(partial(method, *arguments), {}, timeout=seconds)
@@ -87,11 +85,11 @@ class BoundedEnvironment:
         warnings.warn(f"{type(self._environment).__name__}: {what}", RuntimeWarning, stacklevel=2)
 
 
-async def _cooperative(name: str, value: Awaitable[_T], seconds: float) -> _T:
+async def _cooperative(name: str, value: Awaitable[Any], seconds: float) -> Any:
     """Await in place, which costs next to nothing; it can only be asked to give way."""
     try:
         async with asyncio.timeout(seconds) as clock:
-            return await value
+            return await awaited(value)
     except TimeoutError:
         if not clock.expired():
             raise

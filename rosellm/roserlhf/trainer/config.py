@@ -32,8 +32,13 @@ class ModelConfig(Config):
 
     @model_validator(mode="after")
     def _source_first(self) -> Self:
-        if self.lora and not self.source:
-            raise ConfigError(f"lora must be 0 for a model that is built from its sizes, got {self.lora}; name a source")
+        unused = _SIZES if self.source else _OF_SOURCE
+        for name in unused:
+            value, plain = getattr(self, name), type(self).model_fields[name].default
+            if value != plain:
+                about = "a pretrained model, which has sizes of its own" if self.source else "a model that is built from its sizes"
+                fix = "leave it out" if self.source else "name a source"
+                raise ConfigError(f"{name} must be {plain!r} for {about}, got {value!r}; {fix}")
         return self
 
     @model_validator(mode="after")
@@ -43,6 +48,11 @@ class ModelConfig(Config):
         if self.heads % self.key_value_heads:
             raise ConfigError(f"key_value_heads must divide heads = {self.heads}, got {self.key_value_heads}")
         return self
+
+
+_SIZES = ("layers", "hidden_size", "heads", "key_value_heads", "intermediate_size")
+_OF_SOURCE = ("lora", "calls", "tell_tools")
+"""Options that nothing reads without a source, as nothing reads sizes with one."""
 
 
 class WarmStartConfig(Config):
@@ -142,6 +152,7 @@ class TrainConfig(Config):
         suited = dict(options)
         for section, defaults in PRETRAINED.items():
             given = options.get(section, {})
+            given = given.model_dump(exclude_unset=True) if isinstance(given, Config) else given
             if isinstance(given, Mapping):
                 rates = LEARNING_RATES.get(section)
                 rate = {"learning_rate": rates[bool(about.get("lora"))]} if rates else {}

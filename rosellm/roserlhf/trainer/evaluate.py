@@ -15,11 +15,10 @@ from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.errors import CheckpointError, DtypeError, RunFolderError
-from rosellm.roserlhf.models.causal import load_weights
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.folder import CHECKPOINTS, RUN
-from rosellm.roserlhf.trainer.model import new_engine
+from rosellm.roserlhf.trainer.model import load_checkpoint_into, new_engine
 from rosellm.roserlhf.trainer.success import succeeded, success_row
 from rosellm.roserlhf.trainer.threads import LoopThread, single_threaded
 from rosellm.roserlhf.trainer.world import World
@@ -125,7 +124,8 @@ def find_checkpoint(folder: Path) -> tuple[Path, Checkpoint, list[str]]:
 
 async def _measure(world: World, checkpoint: Checkpoint, count: int, samples: int, temperature: float, seed: int) -> dict[str, Any]:
     model = world.new_model()
-    load_weights(model, checkpoint.model)
+    world.check_tokenizer(checkpoint)
+    load_checkpoint_into(model, checkpoint)
     held_out = world.held_out(count)
     engine = new_engine(world.config, model, f"v{checkpoint.step}")
     try:

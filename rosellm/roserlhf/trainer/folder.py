@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from rosellm.roserlhf.codec.chat import ChatCodec
 from rosellm.roserlhf.config import build, dump_toml, load_toml
 from rosellm.roserlhf.errors import CheckpointError, RunFolderError, StoreError
 from rosellm.roserlhf.store.events import EventLog
@@ -36,6 +37,8 @@ def make_folder(folder: Path, world: World) -> None:
     with _clear_errors(folder):
         made = next((parent for parent in reversed((folder, *folder.parents)) if not parent.exists()), None)
         about = {"rosellm": versions()["rosellm"], "torch": torch.__version__, "tokenizer": world.codec.tokenizer_hash}
+        if isinstance(world.codec, ChatCodec):
+            about["calls"] = world.codec.calls.name  # what `auto` became
         try:
             folder.mkdir(parents=True, exist_ok=True)
             write_whole(folder / RUN, dump_toml(world.config, about=about))

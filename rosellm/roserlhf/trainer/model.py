@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,9 +13,10 @@ from rosellm.roserlhf.models.adapters import with_adapters
 from rosellm.roserlhf.models.causal import build_llama, load_weights
 from rosellm.roserlhf.models.checkpointing import checkpoint_gradients
 from rosellm.roserlhf.models.pretrained import load_pretrained
-from rosellm.roserlhf.models.vocabulary import narrow_logits
+from rosellm.roserlhf.models.vocabulary import id_count, narrow_logits, spoken_ids
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint
 from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.trainer.folder import difference
 from rosellm.roserlhf.trainer.threads import worker_count
 
 if TYPE_CHECKING:
@@ -58,8 +59,46 @@ def restored_model(config: TrainConfig, checkpoint: Checkpoint, device: str) -> 
             raise checks.fail(CheckpointError, f"checkpoint {checkpoint.step}", f"hold {_EMBEDDING}", sorted(checkpoint.model)[:3])
         tokens = checkpoint.model[_EMBEDDING].shape[0]
     model = new_model(config, vocabulary_size=tokens, device=device)
-    load_weights(model, checkpoint.model)
+    load_checkpoint_into(model, checkpoint)
     return model
+
+
+def load_checkpoint_into(model: LlamaForCausalLM | PeftModel, checkpoint: Checkpoint) -> None:
+    """Give a model the weights of a checkpoint, if it computes with them what it computed when they were saved.
+
+    Raises:
+        CheckpointError: the checkpoint is of another model.
+    """
+    saved = checkpoint.state.get(ARITHMETIC)  # checkpoints of older versions do not say
+    different = saved and difference(arithmetic(model), saved)
+    if different:
+        fix = "restore config.json and tokenizer of the source as they were"
+        raise checks.fail(
+            CheckpointError, "model", "be the one that was trained", f"{different} checkpoint {checkpoint.step} says", fix=fix
+        )
+    load_weights(model, checkpoint.model)
+
+
+ARITHMETIC = "arithmetic"
+"""Name under which a checkpoint's state says what its weights are computed with."""
+
+
+def arithmetic(model: LlamaForCausalLM | PeftModel) -> dict[str, Any]:
+    """Say what a model computes with its weights, beside the weights: plain JSON values."""
+    about = model.config.to_dict()
+    return {**{name: about.get(name) for name in _COMPUTED_WITH}, "logits": spoken_ids(model)}
+
+
+_COMPUTED_WITH = (
+    "model_type",
+    "hidden_act",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "rms_norm_eps",
+    "rope_parameters",
+    "tie_word_embeddings",
+)
 
 
 def _built(config: TrainConfig, vocabulary_size: int) -> LlamaForCausalLM:
@@ -78,7 +117,7 @@ def _built(config: TrainConfig, vocabulary_size: int) -> LlamaForCausalLM:
 
 def _pretrained(config: TrainConfig) -> LlamaForCausalLM | PeftModel:
     loaded = load_pretrained(config.model.source)
-    narrow_logits(loaded.model, len(loaded.tokenizer))
+    narrow_logits(loaded.model, id_count(loaded.tokenizer))
     return with_adapters(loaded.model, config.model.lora, seed=config.seed) if config.model.lora else loaded.model
 
 

@@ -25,7 +25,7 @@ from rosellm.roserlhf.checks import fail
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.errors import CheckpointError, RoseError, RunFolderError
 from rosellm.roserlhf.learner.step import Stepper
-from rosellm.roserlhf.models.causal import export_model, load_weights, weights, weights_hash
+from rosellm.roserlhf.models.causal import export_model, weights, weights_hash
 from rosellm.roserlhf.report.page import write_report
 from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.trainer.checkpoint import (
@@ -49,7 +49,7 @@ from rosellm.roserlhf.trainer.folder import (
     make_folder,
 )
 from rosellm.roserlhf.trainer.learning import new_stepper, training_stepper
-from rosellm.roserlhf.trainer.model import check_window, new_engine
+from rosellm.roserlhf.trainer.model import ARITHMETIC, arithmetic, check_window, load_checkpoint_into, new_engine
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
 from rosellm.roserlhf.trainer.provenance import enter, this_machine
 from rosellm.roserlhf.trainer.recipe import Recipe
@@ -59,7 +59,7 @@ from rosellm.roserlhf.trainer.success import success_row
 from rosellm.roserlhf.trainer.summary import summarize
 from rosellm.roserlhf.trainer.threads import single_threaded
 from rosellm.roserlhf.trainer.warm_start import warm_start
-from rosellm.roserlhf.trainer.world import World, path_of
+from rosellm.roserlhf.trainer.world import TOKENIZER, World, path_of
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,8 @@ class _Loop:
         if different:
             raise RunFolderError(f"{RUN} must be as the run was started, got {different} checkpoint {found.step} says")
         self._require_measured(found.step)
-        load_weights(session.model, found.model)
+        session.world.check_tokenizer(found)
+        load_checkpoint_into(session.model, found)
         session.seconds.update(found.state["seconds"])
         session.log.supersede(found.step + 1)
         prune(self._checkpoints, self._config.keep_checkpoints, newest=found.step)
@@ -243,6 +244,8 @@ class _Loop:
             "cloning_steps": cloning_steps,
             "warm_start_finished": warm_start_finished,
             "config": self._config.model_dump(),
+            TOKENIZER: self._session.world.codec.tokenizer_hash,
+            ARITHMETIC: arithmetic(self._session.model),
         }
         self._session.log.flush()
         checkpoint = Checkpoint(step, weights(self._session.model), optimizer_tensors(stepper.optimizer), state)

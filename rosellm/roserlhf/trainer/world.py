@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rosellm.roserlhf import checks
 from rosellm.roserlhf.codec.hf import build_tokenizer, chat_codec, marker_codec
 from rosellm.roserlhf.codec.protocol import Codec
 from rosellm.roserlhf.engine.protocol import Engine
@@ -17,10 +18,12 @@ from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.environment.named import BUILT_IN, environment_class
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.environment.tasks import Split, distinct, tasks
+from rosellm.roserlhf.errors import CheckpointError
 from rosellm.roserlhf.models.pretrained import tokenizer_of
 from rosellm.roserlhf.models.source import find_model
 from rosellm.roserlhf.rollout.collect import Planned, collect, plan
 from rosellm.roserlhf.rollout.episode import Facts, Limits
+from rosellm.roserlhf.trainer.checkpoint import Checkpoint
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.model import new_model
 from rosellm.roserlhf.trajectory import Trajectory
@@ -28,6 +31,10 @@ from rosellm.roserlhf.trajectory import Trajectory
 if TYPE_CHECKING:
     from peft import PeftModel
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+
+TOKENIZER = "tokenizer"
+"""Name under which a checkpoint's state says which tokenizer its ids are of."""
 
 
 def path_of(environment: type[ToolEnvironment]) -> str:
@@ -95,6 +102,18 @@ class World:
     def new_model(self) -> LlamaForCausalLM | PeftModel:
         """Build the model that the configuration describes, for this vocabulary (see `new_model`)."""
         return new_model(self.config, vocabulary_size=len(self.tokenizer), device=self.config.device)
+
+    def check_tokenizer(self, checkpoint: Checkpoint) -> None:
+        """Require that a checkpoint speaks the ids of this tokenizer, in this chat template.
+
+        Raises:
+            CheckpointError: it was trained with another.
+        """
+        own, saved = self.codec.tokenizer_hash, checkpoint.state.get(TOKENIZER)  # checkpoints of older versions do not say
+        if saved not in (None, own):
+            fix = "restore it, and its chat template, as they were"
+            requirement = f"be the one of checkpoint {checkpoint.step}, {saved:.12}"
+            raise checks.fail(CheckpointError, "tokenizer", requirement, f"{own:.12}", fix=fix)
 
     def tasks(self, split: Split, purpose: str, step: int = 0) -> Iterator[Task]:
         """Draw tasks without end; the order depends on seed, purpose and step alone."""

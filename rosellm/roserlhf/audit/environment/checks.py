@@ -85,7 +85,10 @@ def gold(subject: Subject) -> Outcome:
     """What the environment demonstrates is paid."""
     if not subject.about["demonstrates"]:
         return Outcome(
-            GOLD, "skipped", "it demonstrates nothing: that its verifier ever pays is not known", fix="define demonstrate()"
+            GOLD,
+            "skipped",
+            "it demonstrates nothing: that its verifier ever pays is not known",
+            fix="define demonstrate(), or gold() where only the solution is known",
         )
     found = [subject.play("the demonstration", task, None) for task in range(GOLD_TASKS)]
     wrong = [one for one in found if one.fate != "paid"]

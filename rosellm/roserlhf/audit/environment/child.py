@@ -51,7 +51,7 @@ def describe(kind: type[ToolEnvironment], question: Mapping[str, Any]) -> dict[s
         "deterministic": promises.deterministic,
         "weights": dict(kind.reward_weights),
         "success": kind.success_component,
-        "demonstrates": kind.demonstrate is not ToolEnvironment.demonstrate,
+        "demonstrates": kind.demonstrate is not ToolEnvironment.demonstrate or kind.gold is not ToolEnvironment.gold,
     }
 
 
@@ -86,7 +86,7 @@ async def _schemas(kind: type[ToolEnvironment], task: Task) -> dict[str, Any]:
 
 
 def play(kind: type[ToolEnvironment], question: Mapping[str, Any]) -> dict[str, Any]:
-    """Play one episode: the given moves, or without any the environment's own demonstration, and score it twice."""
+    """Play one episode: the given moves, or without any the environment's own solution, and score it twice."""
     return _loop.run(_Played(kind, _task(kind, question["task"]), question).run())
 
 
@@ -141,8 +141,15 @@ class _Played:
             for move in self.question["moves"]:
                 if not await self._step(action_of(move, prompt)):
                     return
-        else:
+            return
+        self.doing = "gold"
+        if (solution := self.environment.gold()) is None:
             await self._demonstrate()
+            return
+        self.lines = [_line(action) for action in solution]
+        for action in solution:
+            if not await self._step(action):
+                return
 
     async def _demonstrate(self) -> None:
         self.doing = "demonstrate"
@@ -208,6 +215,11 @@ class _Played:
             complaint = f"score must name {', '.join(missing)}, got {', '.join(map(str, first)) or 'nothing'}"
         self.happened.append(sorted(scores.items()))
         return {"scores": scores, "complaint": complaint, "again": again}
+
+
+def _line(action: ParsedAction) -> str:
+    written = [f"{call.name}({json.dumps(dict(call.arguments), default=repr)[:200]})" for call in action.calls]
+    return "; ".join(written) or action.content
 
 
 def _texts(messages: tuple[Message, ...]) -> list[Any]:

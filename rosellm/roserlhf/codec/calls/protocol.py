@@ -55,12 +55,16 @@ def parameters_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, 
     """Return the parameters' schema of each tool, by name.
 
     Args:
-        tools: plain JSON schemas, `{"type": "function", "function": {"name": …, "parameters": …}}`.
+        tools: plain JSON schemas, `{"type": "function", "function": {"name": …, "parameters": …}}`; without parameters, or
+            `properties` in them, a tool takes none.
 
     Raises:
         RangeError: a parameter's type is none of string, integer, number, boolean, array, object, null.
     """
-    found = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
+    schemas = {tool["function"]["name"]: tool["function"].get("parameters") or {} for tool in tools}
+    found: dict[str, Mapping[str, Any]] = {
+        name: {**schema, "properties": schema.get("properties") or {}} for name, schema in schemas.items()
+    }
     for name, schema in found.items():
         for parameter, kind in schema["properties"].items():
             if not set(kinds_of(kind)) <= set(KINDS):

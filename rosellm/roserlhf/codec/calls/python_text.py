@@ -152,9 +152,10 @@ def _number(found: re.Match[str]) -> int | float:
     text = found.group()
     try:
         value: int | float = float(text) if found.group(2) or found.group(3) else int(text, 0)
+        str(value)  # a hexadecimal integer may have more digits than Python, and so JSON, writes
     except ValueError:
         raise MalformedError(f"{text:.40} is no number") from None
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise MalformedError(f"{text:.40} is too large a number")
     return value
 

@@ -9,20 +9,21 @@ from __future__ import annotations
 import functools
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.environment.bfcl import files
 from rosellm.roserlhf.environment.bfcl.documented import read_document
+from rosellm.roserlhf.environment.bfcl.literals import read_call
 from rosellm.roserlhf.environment.bfcl.verifier import TurnVerifier
 from rosellm.roserlhf.environment.bfcl.world import World
 from rosellm.roserlhf.environment.protocol import Capabilities, Observation, StepResult, ToolRunner
 from rosellm.roserlhf.environment.tools import Tool, ToolSet
-from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure
+from rosellm.roserlhf.trajectory import Message, ParsedAction, ParseFailure, ToolCall
 
 MOST_STEPS = 20
-"""Replies with calls that one request may take; the benchmark, too, gives up after them."""
+"""Replies with calls that one request may take; the benchmark, too, gives up at the next one."""
 MORE_FUNCTIONS = "I have updated some more functions you can choose from. What about now?"
 
 
@@ -76,15 +77,29 @@ class Bfcl(ToolEnvironment):
         result = await super().step(action, run)
         self._steps += 1
         self._events.append(["step"])
-        if self._steps < MOST_STEPS:
+        if self._steps <= MOST_STEPS:
             return result
-        return StepResult(result.observation, result.results, truncated=True, cause=f"{MOST_STEPS} steps in one turn")
+        cause = f"more than {MOST_STEPS} steps in one turn"
+        return StepResult(result.observation, result.results, truncated=True, cause=cause)
 
     def score(self) -> dict[str, float | None]:
         """Name what the verifier found in the turns that were ended; an unfinished one is not right."""
         passed, turns = self._verifier.passed, len(self.task.payload["questions"])
         right = passed.index(False) if False in passed else len(passed)
         return {"correct": float(right == turns), "turns": right / turns, "format": -float(self.mistakes)}
+
+    def gold(self) -> Sequence[ParsedAction]:
+        """The ground truth: all calls of a turn in one reply (two turns have more of them than replies), then a word."""
+        parameters = {tool.name: list(tool.parameters) for tool in (*self._offered.values(), *self._withheld.values())}
+        actions = []
+        for texts in self.task.payload["ground_truth"]:
+            found = [read_call(text) for text in texts]
+            calls = [
+                ToolCall(f"call-{i}", one.name, {**dict(zip(parameters[one.name], one.positional, strict=False)), **one.arguments})
+                for i, one in enumerate(found)
+            ]
+            actions += [ParsedAction(calls=tuple(calls))] * bool(calls) + [ParsedAction("Done.")]
+        return actions
 
     def save_state(self) -> Mapping[str, Any]:
         """What happened to the worlds, in order."""

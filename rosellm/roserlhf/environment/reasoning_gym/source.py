@@ -10,6 +10,7 @@ import difflib
 import importlib
 import io
 import json
+import random
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
@@ -79,8 +80,11 @@ def _silence() -> Iterator[None]:
 
 
 def _package() -> Any:
+    chance = random.getstate()
     try:
-        return importlib.import_module("reasoning_gym")
+        found = importlib.import_module("reasoning_gym")
+        random.setstate(chance)  # some of its modules draw while they are imported
+        return found
     except ModuleNotFoundError as error:
         why = f"reasoning-gym needs {error.name}, which is not installed; pip install 'rosellm[env]'"
         raise MissingExtraError(why, name=error.name) from error

@@ -17,13 +17,14 @@ _X86_64 = """
   other processes    ptrace 101  process_vm_readv 310  process_vm_writev 311  kcmp 312  pidfd_getfd 438  process_madvise 440
   namespaces, files  unshare 272  setns 308  chroot 161  pivot_root 155  mount 165  umount2 166  open_tree 428  move_mount 429
                      fsopen 430  fsconfig 431  fsmount 432  fspick 433  mount_setattr 442  name_to_handle_at 303
-                     open_by_handle_at 304  quotactl 179  fanotify_init 300
+                     open_by_handle_at 304  quotactl 179  fanotify_init 300  open_tree_attr 467
   the machine        swapon 167  swapoff 168  reboot 169  sethostname 170  setdomainname 171  iopl 172  ioperm 173  acct 163
                      init_module 175  delete_module 176  finit_module 313  kexec_load 246  kexec_file_load 320  syslog 103
                      settimeofday 164  adjtimex 159  clock_settime 227  clock_adjtime 305  modify_ldt 154
   large interfaces   add_key 248  request_key 249  keyctl 250  perf_event_open 298  seccomp 317  bpf 321  userfaultfd 323
                      io_uring_setup 425  io_uring_enter 426  io_uring_register 427
   uncounted memory   memfd_create 319  memfd_secret 447  shmget 29  shmat 30  shmctl 31  semget 64  msgget 68  mq_open 240
+                     setxattr 188  lsetxattr 189  fsetxattr 190  setxattrat 463
   the network        socket 41
 """
 _DENIED = {name: int(number) for name, number in re.findall(r"(\w+) (\d+)", _X86_64)}

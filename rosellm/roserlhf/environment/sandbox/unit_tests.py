@@ -74,9 +74,10 @@ async def unit_tests(
     Python's own kinds are raised in the tests; others, and those that would end a loop, as `SolutionError`.
 
     Each function `test*` and each method `test*` of a `unittest.TestCase` is a test, which passes if it runs to its end and returns
-    nothing; a file without any is one test. Tests that any solution would pass are broken: `async` functions, generators and methods
-    of other classes, which a call does not run, and files that ask nothing of the solution. The solution's box gets neither the tests nor `files`. A solution that hangs, exits or floods fails. Names are
-    given by the caller, so that a solution cannot put its own `all` or `len` in front of the tests.
+    nothing; a file without any is one test. Tests that any solution would pass are broken: what a call does not run (`async`
+    functions, generators, methods of other classes), and files that ask nothing of the solution. The solution's box gets neither
+    the tests nor `files`. A solution that hangs, exits or floods fails. Names are given by the caller, so that a solution cannot
+    put its own `all` or `len` in front of the tests.
 
     Args:
         sandbox: where both run.

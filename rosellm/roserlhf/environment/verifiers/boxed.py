@@ -2,25 +2,24 @@ r"""Mathematics in `\boxed{…}`: which box counts, and whether it holds what th
 
 from __future__ import annotations
 
-import functools
-import importlib
 import importlib.util
 import math
 import re
-from typing import Any
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.environment.verifiers.contract import Grade, checked
 from rosellm.roserlhf.environment.verifiers.worker import Workers
-from rosellm.roserlhf.errors import MissingExtraError, RangeError, VerifierError
+from rosellm.roserlhf.errors import MissingExtraError, RangeError
 from rosellm.roserlhf.record import plain
 
-LONGEST = 1000
-"""Characters of an answer; a longer one is wrong unread."""
+LONGEST = 300
+"""Characters of an answer; a longer one is wrong unread, for nonsense of this length keeps `math-verify` busy for seconds."""
 _OPENING = re.compile(r"\\boxed\s*\{")
 _WORD = re.compile(r"\s*(?:\\text\s*\{)?\s*[A-Za-z]{2,}\s*\}?\s*")
-_TWO_NUMBERS = re.compile(r"[0-9]\s+[0-9]")
-_workers = Workers(f"{__name__}:_same")
+_BLANK = r"(?:[\s~$]|\\[ ,;:$]|\\q?quad(?![A-Za-z])|\{\s*\})"
+_TWO_NUMBERS = re.compile(rf"[0-9]{_BLANK}+[0-9]|(?<![A-Za-z}}\]^_\s])\{{[0-9.]+\}}\s*\{{[0-9]")
+"""Side by side with a blank of LaTeX between them, or as two groups in braces that no command takes as its arguments."""
+_workers = Workers("rosellm.roserlhf.environment.verifiers.boxed_process:same")
 
 
 def boxed(text: str | None) -> str | None:
@@ -50,8 +49,8 @@ def boxed_math(reply: str | None, gold: str, *, seconds: float = 5.0) -> Grade:
 
     `math-verify` decides, in a process of its own with a time limit: an answer such as `9^{9^{9^{9}}}` can keep it busy for ever.
     A box is demanded, since elsewhere it takes the first of several numbers. Wrong unread are: no box, an empty or unbalanced one,
-    more than 1,000 characters, and two numbers with only a blank between (it would add them: `4 5` would be 9). As `math-verify`
-    has it, `4\%` equals both 4 and 0.04, `x=4` equals 4, and letters are symbols whose order does not matter.
+    more than 300 characters, and two numbers with only a blank of LaTeX between (it would add them: `4 5` and `4\,5` would be 9).
+    As `math-verify` has it, `4\%` equals both 4 and 0.04, `x=4` equals 4, and letters are symbols whose order does not matter.
 
     Args:
         reply: the policy's whole reply; None if it gave none.
@@ -63,7 +62,8 @@ def boxed_math(reply: str | None, gold: str, *, seconds: float = 5.0) -> Grade:
 
     Raises:
         VerifierError: no answer in time, a crash, or a gold answer that cannot be read: unscored.
-        RangeError: the gold answer is a word, whose letters would be symbols in any order; `exact` compares words.
+        RangeError: the gold answer is a word, whose letters would be symbols in any order (`exact` compares words), or two numbers
+            with only a blank between.
         MissingExtraError: `math-verify` is not installed; the message says how to.
 
     Example:
@@ -76,33 +76,11 @@ def boxed_math(reply: str | None, gold: str, *, seconds: float = 5.0) -> Grade:
     if _WORD.fullmatch(right):
         fix = "exact(boxed(reply), gold) compares words; write a product as x*y"
         raise checks.fail(RangeError, "gold", "be mathematics", repr(gold), fix=fix)
+    if _TWO_NUMBERS.search(right):
+        raise checks.fail(RangeError, "gold", "be one formula", repr(gold), fix="write 12345 or 12,345, not 12\\,345")
     if importlib.util.find_spec("math_verify") is None:
         raise MissingExtraError("this needs math-verify, which is not installed; pip install 'rosellm[env]'", name="math_verify")
     answer = boxed(reply)
     if answer is not None and (not answer.strip() or len(answer) > LONGEST or _TWO_NUMBERS.search(answer)):
         answer = None
     return checked(_workers.call(answer, right, seconds=seconds), "boxed_math")
-
-
-def _same(answer: str | None, gold: str) -> float:
-    """Compare two formulas; runs in the process of its own, on whose main thread `math-verify` must be."""
-    library, wanted = importlib.import_module("math_verify"), _gold(gold)
-    given = [] if answer is None else _read(library, answer)
-    return float(bool(given) and library.verify(wanted, given, timeout_seconds=None, raise_on_error=True))
-
-
-@functools.lru_cache(maxsize=4096)
-def _gold(gold: str) -> Any:
-    """Read the right answer, whatever was answered: one that nothing can equal would make every answer wrong."""
-    library = importlib.import_module("math_verify")
-    wanted = _read(library, gold)
-    is_formula = any(not isinstance(reading, str) for reading in wanted)
-    if not is_formula or not library.verify(wanted, wanted, timeout_seconds=None, raise_on_error=True):
-        raise checks.fail(VerifierError, "gold", "be mathematics that can be read", repr(gold))
-    return wanted
-
-
-def _read(library: Any, formula: str) -> Any:
-    config = library.LatexExtractionConfig(boxed_match_priority=0)
-    # parsing is limited from outside: its own limit would return "nothing found", which is no answer but a failure
-    return library.parse(rf"\boxed{{{formula}}}", extraction_config=[config], parsing_timeout=None)
