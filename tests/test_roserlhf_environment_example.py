@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loop_worlds import lines
 
+from rosellm.roserlhf.cli import main
 from rosellm.roserlhf.codec.hf import build_tokenizer, marker_codec
 from rosellm.roserlhf.environment.runner import DirectRunner
 
@@ -90,3 +92,29 @@ def test_it_learns(seed: int, tmp_path: Path) -> None:
     summary = example.main(["--seed", str(seed), "--out", str(tmp_path / "run")])
     assert summary["success_before"]["sampled"] < 0.6
     assert summary["success_after"]["sampled"] > 0.85
+
+
+WIND = ROOT / "examples" / "wind.py"
+
+
+def test_the_environment_from_the_pages_has_less_than_forty_lines_and_stands_on_one_of_them() -> None:
+    assert len(WIND.read_text(encoding="utf-8").splitlines()) < 40
+    assert '--8<-- "examples/wind.py"' in (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
+
+
+QUICK = [
+    *("--warm-start.demonstrations", "700", "--warm-start.fault-rate", "0.7", "--warm-start.max-steps", "60"),
+    *("--warm-start.check-every", "60", "--warm-start.check-tasks", "32", "--steps", "8", "--collect.tasks", "16"),
+    *("--collect.max-turns", "3", "--collect.max-turn-tokens", "8", "--collect.context-window", "48", "--evaluate.tasks", "64"),
+]
+
+
+def test_the_environment_from_the_pages_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the command line; after cloning that is right about every second time, eight steps of GRPO do most of the rest."""
+    monkeypatch.syspath_prepend(str(WIND.parent))
+    out = tmp_path / "run"
+    assert main(["train", "--env", "wind:Wind", "--out", str(out), *QUICK]) == 0
+    success = [line["success"] for line in lines(out) if line["phase"] == "train"]
+    assert success[0] < 0.8
+    assert max(success[-3:]) > success[0] + 0.2
+    assert main(["replay", str(out), "--environment"]) == 0
