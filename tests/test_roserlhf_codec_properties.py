@@ -309,3 +309,9 @@ def test_the_report_knows_pad_eos_and_spare_logits() -> None:
 @pytest.mark.parametrize(("name", "clock"), [("llama3_2", True), ("llama3_1", False)])
 def test_a_template_that_writes_the_date_is_named(name: str, clock: bool) -> None:
     assert ("date" in words(name)) == clock
+
+
+@every_served
+def test_no_template_of_the_package_renders_what_follows_otherwise_beside_tools(name: str) -> None:
+    properties = codec_for(name).properties
+    assert properties.local_with_tools == properties.local

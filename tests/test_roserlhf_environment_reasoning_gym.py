@@ -6,6 +6,8 @@ import asyncio
 import importlib
 import inspect
 import random
+import subprocess
+import sys
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
@@ -276,3 +278,13 @@ def test_a_missing_package_is_named_with_its_command(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("importlib.import_module", fail)
     with pytest.raises(MissingExtraError, match=r"needs reasoning_gym, which is not installed; pip install 'rosellm\[env\]'"):
         dataset_environment("a_set_that_no_test_has_made")
+
+
+def test_importing_the_package_leaves_the_random_numbers_of_the_process() -> None:
+    program = (
+        "import random; random.seed(5); before = random.getstate()\n"
+        "from rosellm.roserlhf.environment.named import environment_class\n"
+        "environment_class('reasoning-gym:chain_sum'); print(random.getstate() == before)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "True\n"

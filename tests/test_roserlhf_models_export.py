@@ -15,6 +15,7 @@ from pretrained_models import save_model, smollm2
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from rosellm.roserlhf import recipes
 from rosellm.roserlhf.cli import main
 from rosellm.roserlhf.config import dump_toml
 from rosellm.roserlhf.models.adapters import adapter_parameters, with_adapters
@@ -35,7 +36,7 @@ def _process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def make_run(run: Path, *, source: str = "", rank: int = 0, steps: tuple[int, ...] = (3,)) -> Any:
     """Write what a run leaves on its way, with weights that differ from step to step; return the model as it is at the last."""
-    config = tiny(model={"source": source, "lora": rank}).config
+    config = recipes.grpo(model={"source": source, "lora": rank}).config if source else tiny().config
     if source:
         loaded = load_pretrained(source)
         model: Any = loaded.model

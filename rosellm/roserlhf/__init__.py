@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from rosellm.roserlhf.environment.protocol import Observation as Observation
     from rosellm.roserlhf.environment.protocol import StepResult as StepResult
     from rosellm.roserlhf.environment.protocol import Task as Task
+    from rosellm.roserlhf.environment.python_tool import PythonTool as PythonTool
     from rosellm.roserlhf.environment.runner import DirectRunner as DirectRunner
+    from rosellm.roserlhf.environment.sandbox import Sandbox as Sandbox
     from rosellm.roserlhf.environment.search import search_tool as search_tool
     from rosellm.roserlhf.environment.submit import submit as submit
     from rosellm.roserlhf.environment.tools import ToolSet as ToolSet
@@ -197,7 +199,6 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "StoreError",
         "TeacherError",
         "TemplateError",
-        "VerifierError",
         "ToolError",
         "VerifierError",
     ),
@@ -209,7 +210,9 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "StepResult",
         "Task",
     ),
+    "environment.python_tool": ("PythonTool",),
     "environment.runner": ("DirectRunner",),
+    "environment.sandbox": ("Sandbox",),
     "environment.search": ("search_tool",),
     "environment.submit": ("submit",),
     "environment.tools": ("ToolSet", "tool"),

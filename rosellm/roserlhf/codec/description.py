@@ -128,7 +128,7 @@ def _calls(codec: ChatCodec) -> Iterator[Described]:
     if codec.properties.shows_tools:
         yield Described("tools", "listed in the prompt", "schemas are handed to the template")
     else:
-        yield Described("tools", "not shown", "the codec names them, with an example of a call, in the system message", "note")
+        yield Described("tools", "not shown", "a run tells of them in the system message, unless model.tell_tools is off", "note")
     if not calls.text:
         yield Described("call format", "none in the template", f"calls are read and written as {codec.calls.name}", "note")
         return

@@ -155,12 +155,17 @@ def is_local_beside(template: Template, other: Template, role: str) -> bool:
         begun = [(one, spell(one.opening)) for one in (template, other)]
         for reply in _LAST_REPLIES:
             new = [QUESTION, Message("assistant", reply), FOLLOW_UPS[role]]
-            mine, theirs = (spell(one.text(new)).removeprefix(opening) for one, opening in begun)
-            if mine != theirs:
+            mine, theirs = ((spell(one.text(new)), opening) for one, opening in begun)
+            stands = mine[0].startswith(mine[1] + reply)
+            if stands != theirs[0].startswith(theirs[1] + reply) or (stands and _rest(*mine) != _rest(*theirs)):
                 return False
     except TemplateError:
         return False
     return True
+
+
+def _rest(text: str, before: str) -> str:
+    return text[len(before) :]
 
 
 def trims(template: Template, role: str) -> bool:

@@ -115,6 +115,8 @@ PRETRAINED: Mapping[str, Mapping[str, Any]] = {
     "evaluate": {"tasks": 300},
 }
 """Other defaults for a pretrained model: fewer and longer episodes."""
+ENVIRONMENTS: Mapping[str, Mapping[str, Any]] = {"kitchen": {"max_turns": 16, "context_window": 384}}
+"""Other defaults of `collect` for a built-in environment whose solutions do not fit into those of `shop`."""
 LEARNING_RATES = {"warm_start": {False: 1e-4, True: 1e-3}, "optimizer": {False: 2e-5, True: 2e-4}}
 """And smaller steps; larger again where adapters alone are trained (True)."""
 
@@ -143,18 +145,19 @@ class TrainConfig(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _suit_pretrained(cls, options: Any) -> Any:
-        """Put the defaults of a pretrained model under what was given; a run file, which says everything, stays as it is."""
-        model = options.get("model") if isinstance(options, Mapping) else None
-        about = model if isinstance(model, Mapping) else model.model_dump() if isinstance(model, ModelConfig) else {}
-        if not about.get("source"):
+    def _suit(cls, options: Any) -> Any:
+        """Put the defaults of environment and pretrained model under what was given; a run file, which says all, stays as it is."""
+        if not isinstance(options, Mapping):
             return options
-        suited = dict(options)
-        for section, defaults in PRETRAINED.items():
-            given = options.get(section, {})
-            given = given.model_dump(exclude_unset=True) if isinstance(given, Config) else given
-            if isinstance(given, Mapping):
-                rates = LEARNING_RATES.get(section)
-                rate = {"learning_rate": rates[bool(about.get("lora"))]} if rates else {}
-                suited[section] = {**defaults, **rate, **given}
-        return suited
+        model = options.get("model")
+        about = model if isinstance(model, Mapping) else model.model_dump() if isinstance(model, ModelConfig) else {}
+        suited: dict[str, dict[str, Any]] = {}
+        if environment := ENVIRONMENTS.get(str(options.get("environment"))):
+            suited["collect"] = dict(environment)
+        for section, defaults in PRETRAINED.items() if about.get("source") else ():
+            rates = LEARNING_RATES.get(section)
+            rate = {"learning_rate": rates[bool(about.get("lora"))]} if rates else {}
+            suited[section] = {**suited.get(section, {}), **defaults, **rate}
+        sections = {name: options.get(name, {}) for name in suited}
+        given = {name: got.model_dump(exclude_unset=True) if isinstance(got, Config) else got for name, got in sections.items()}
+        return {**options, **{name: {**suited[name], **got} for name, got in given.items() if isinstance(got, Mapping)}}

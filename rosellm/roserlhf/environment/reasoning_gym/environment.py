@@ -32,6 +32,7 @@ class ReasoningGym(ToolEnvironment):
     """Name of the data set."""
     request: ClassVar[str] = "Reply with the answer alone."
     """What the prompt says after the question."""
+    vocabulary: ClassVar[tuple[str, ...]] = (request,)
 
     @classmethod
     def make_task(cls, rng: random.Random) -> Mapping[str, Any]:
