@@ -13,6 +13,9 @@ from safetensors.torch import load_file, save_file
 
 from rosellm.roserlhf import recipes
 from rosellm.roserlhf.audit import replay
+from rosellm.roserlhf.audit.examination.loading import load_subject
+from rosellm.roserlhf.audit.examination.subject import Player
+from rosellm.roserlhf.audit.examination.two_processes import two_processes
 from rosellm.roserlhf.audit.inspection.order import inspect_run
 from rosellm.roserlhf.cli.train import run as run_command
 from rosellm.roserlhf.codec.hf import build_tokenizer
@@ -89,10 +92,17 @@ def test_a_run_trains_resumes_evaluates_and_replays(folder: Path, tmp_path: Path
     assert {one.name: one.evidence for one in inspect_run(whole) if one.verdict != "passed"} == {}
 
 
-def test_the_doctor_finds_a_merged_model_that_was_changed_and_skips_it_without_its_base(folder: Path, tmp_path: Path) -> None:
+def test_the_doctor_examines_adapters_finds_a_changed_model_and_skips_it_without_its_base(folder: Path, tmp_path: Path) -> None:
     base = shutil.copytree(folder, tmp_path / "base")
     run = tmp_path / "run"
     assert train(small(base, lora=2), environment=Chatter, out=run).status == "finished"
+    subject = load_subject(run)
+    player = Player(subject)
+    try:
+        outcome = two_processes(subject, player.play(subject.tasks(2), members=2, step=0))
+    finally:
+        player.close()
+    assert outcome.verdict == "passed", outcome.evidence
     exported = run / "model" / "model.safetensors"
     tensors = load_file(exported)
     tensors["model.norm.weight"][0] += 1e-3

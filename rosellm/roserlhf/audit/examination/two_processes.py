@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -22,6 +23,7 @@ from rosellm.roserlhf.audit.examination import rank
 from rosellm.roserlhf.audit.examination.repacking import off_policy_rows
 from rosellm.roserlhf.audit.examination.subject import Episodes, Subject
 from rosellm.roserlhf.batching.tensors import pad
+from rosellm.roserlhf.models.adapters import has_adapters
 
 NAME = "one process equals two"
 TOLERANCE = 1e-5
@@ -70,15 +72,16 @@ def two_processes(subject: Subject, episodes: Episodes, *, module: str = rank.__
 def _tensors(subject: Subject, episodes: Episodes) -> dict[str, Tensor]:
     rows = sorted(off_policy_rows(episodes), key=lambda row: row.trained)  # short ones on one rank, long ones on the other
     batch = pad(rows)
+    causal: Any = subject.model.get_base_model() if has_adapters(subject.model) else subject.model
     with torch.no_grad():
-        hidden = subject.model.model(batch.input_ids, use_cache=False).last_hidden_state
+        hidden = causal.model(batch.input_ids, use_cache=False).last_hidden_state
     return {
         "hidden": hidden.contiguous(),
         "input_ids": batch.input_ids,
         "loss_mask": batch.loss_mask,
         "behaviour": batch.behaviour_logprobs,
         "advantages": batch.advantages,
-        "matrix": subject.model.lm_head.weight.detach().clone(),
+        "matrix": causal.lm_head.weight.detach().clone(),
     }
 
 
