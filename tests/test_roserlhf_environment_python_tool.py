@@ -69,7 +69,7 @@ def test_an_episode_computes_and_submits() -> None:
     assert [result.source for result in results(record)] == [KINDS[0], KINDS[0], None]
     assert all(result.latency is not None for result in results(record)[:2])
     assert record.transitions[-1].reward_components["correct"] == 1.0
-    assert descendants() == before
+    assert descendants() <= before
 
 
 def test_errors_and_lost_state_are_told_and_the_episode_goes_on() -> None:

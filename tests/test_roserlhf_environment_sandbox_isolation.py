@@ -205,7 +205,7 @@ def test_closing_ends_a_cell_that_is_running(sandbox: Sandbox) -> None:
     before = descendants()
     result = asyncio.run(play())
     assert (result.ending, result.output) == ("died", "so far\n")
-    assert descendants() == before
+    assert descendants() <= before
 
 
 def test_a_session_that_nobody_closes_ends_with_the_loop(sandbox: Sandbox) -> None:
@@ -217,7 +217,7 @@ def test_a_session_that_nobody_closes_ends_with_the_loop(sandbox: Sandbox) -> No
     deadline = time.monotonic() + 10
     while descendants() - before and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert descendants() - before == set()
+    assert descendants() <= before
 
 
 def test_a_hundred_programs_at_once_leave_nothing(sandbox: Sandbox) -> None:

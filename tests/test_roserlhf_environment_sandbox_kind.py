@@ -43,13 +43,14 @@ def test_the_best_that_works_is_used() -> None:
 
 @pytest.mark.usefixtures("no_bubblewrap", "no_landlock")
 def test_without_any_nothing_runs_and_the_package_is_named() -> None:
+    before = descendants()  # workers of other tests
     with pytest.raises(SandboxError, match="apt-get install bubblewrap") as caught:
         find(None, None, False)
     assert "bwrap is not installed" in str(caught.value)
     assert "Landlock: not supported" in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - our own
     assert isinstance(caught.value, RuntimeError)
-    assert descendants() == set()
+    assert descendants() <= before
 
 
 @pytest.mark.usefixtures("no_bubblewrap")
@@ -91,7 +92,7 @@ def test_bare_needs_the_flag_and_says_what_it_was(monkeypatch: pytest.MonkeyPatc
     place, secret = asyncio.run(play())
     assert secret == ""
     assert not os.path.exists(place.strip().strip("'"))
-    assert descendants() == before
+    assert descendants() <= before
 
 
 def test_another_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
