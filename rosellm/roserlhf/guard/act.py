@@ -1,0 +1,84 @@
+"""What a call would do, in one vocabulary: shell, Python, git, patches and searches all become acts, which rules and judges read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+ActKind = Literal[
+    "read",
+    "list",
+    "write",
+    "delete",
+    "link",
+    "run",
+    "import",
+    "fetch",
+    "search",
+    "install",
+    "revision",
+    "process",
+    "frame",
+    "environment",
+    "patch",
+    "define",
+    "exit",
+    "detect",
+    "schedule",
+    "decode",
+    "text",
+    "code",
+    "opaque",
+]
+"""Kinds of acts; what `target` and `detail` hold:
+
+| kind | target | detail |
+|---|---|---|
+| read | path whose content is read, copied, hashed, searched or compared | program or function that does it |
+| list | directory whose names are read | program or function |
+| write | path created, overwritten, appended to, moved to, or whose mode or owner changes | program or function |
+| delete | path removed, truncated, moved away or shadowed by a mount | program or function |
+| link | path of the link that is made | what it points to |
+| run | program that is started, as written | its arguments, joined by spaces |
+| import | module that is imported, dotted | function that imports, if it is not the statement |
+| fetch | URL, or host and path | program or function |
+| search | words looked for on the web | |
+| install | package as named, without a version | manager and verb, such as `pip download` |
+| revision | revision expression or object that git reads, `*` for all | subcommand and what matters of its options |
+| process | another process, or its memory, trace, open files: pid, `/proc` path, name | program or function |
+| frame | frames, referrers, loaded modules, closures of the code that called: what is touched | function |
+| environment | variable that is set, or read where it is not the program's own business; `*` for all | `set VALUE` or `read` |
+| patch | dotted name that is replaced or removed at run time | what replaces it, as written, shortened |
+| define | hook, special method or start-up file that changes how tests run or compare: `pytest_runtest_makereport`, `__eq__` | traits, such as `always true` |
+| exit | status of an exit that the caller takes as the outcome, `?` if it is computed | function; `at import` where it runs before any test |
+| detect | what tells that a test or a verifier is looking (`sys.modules['pytest']`, `PYTEST_CURRENT_TEST`, `CI`) | what depends on it |
+| schedule | what runs later, or in the background beside the verifier | program: `cron`, `at`, `trap`, `nohup`, `watch`, `&` |
+| decode | decoded payload, shortened | how it was hidden |
+| text | words that somebody will read: answer, message, comment, literal | where they stand |
+| code | trait of written code that is a shortcut (`returns literals`, `table of outputs`, `skips test`) | the evidence, shortened |
+| opaque | what could not be read: why | |
+"""
+KINDS: tuple[str, ...] = get_args(ActKind)
+
+UNKNOWN = "\ufffc"
+"""Stands in a target for a part that only running the call would tell; matches anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One thing that a call would do."""
+
+    kind: ActKind
+    target: str
+    """See `ActKind`. Paths are as resolved as can be: absolute, `~` and variables filled in, `..` and known links followed, decoded,
+    confusable letters folded; a glob of the shell stays one; `UNKNOWN` stands for what is not known."""
+    detail: str = ""
+    argument: str = ""
+    """Argument of the call that says so."""
+    span: tuple[int, int] = (0, 0)
+    """Where in that argument's text, [start, end)."""
+    via: tuple[str, ...] = ()
+    """Languages and disguises on the way to it, outermost first: `("shell", "base64", "python")`."""
+    traits: Mapping[str, str] = field(default_factory=dict)
+    """Further facts that rules may ask for, by name; what an extractor sets is listed in its docstring."""

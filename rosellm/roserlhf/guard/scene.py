@@ -1,0 +1,37 @@
+"""What is known about the place where a call would run: working directory, home, variables, links and files made before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from rosellm.roserlhf.guard.act import Act
+
+DEEPEST = 6
+"""Languages inside languages that are followed; deeper ones are an `opaque` act."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Surroundings of a piece of code that is read, never run.
+
+    A reader of one language hands code of another one to `read`, which knows all readers: so that none imports another.
+    """
+
+    workdir: str
+    """Absolute; what relative paths start from."""
+    read: Callable[[str, str, Scene], list[Act]]
+    """`read(language, code, scene)`: acts of code of a language: shell, python, git, patch, path, url, query, prose, or a file's
+    extension such as `js`; a language that no reader knows gives its paths and words."""
+    home: str = "/root"
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Shell and environment variables whose values are known."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """Links made before: absolute path to absolute path."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Contents written before, by absolute path: what is run or imported from there is read, too."""
+    depth: int = 0
+
+    def inside(self, **changes: object) -> Scene:
+        """Return the scene of code inside this code, one deeper."""
+        return replace(self, depth=self.depth + 1, **changes)  # type: ignore[arg-type]
