@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from least_time import least_seconds
 
 from rosellm.roserlhf.store import Forest
 from rosellm.roserlhf.store.forest.mixed_policy import per_segment_ratios
@@ -82,13 +82,12 @@ def test_a_million_tokens_in_one_record() -> None:
 def test_R72_contexts_of_a_long_episode_cost_as_much_per_turn_as_those_of_a_short_one() -> None:
     def seconds(length: int, chains: int) -> float:
         records = [record for c in range(chains) for record in chain(length, "continuation", f"{c}-")]
-        times = []
-        for _ in range(3):
-            begin = time.perf_counter()
+
+        def walk() -> None:
             forest = Forest(records)
             assert sum(forest.context(r.trajectory_id).tokens for r in records) == chains * sum(3 + 4 * i for i in range(length))
-            times.append(time.perf_counter() - begin)
-        return min(times)
+
+        return least_seconds(walk, 3)
 
     # the same 4000 records; a walk to the root for each would take 20 times as long where chains are 20 times as long
     assert seconds(2000, 2) < 4 * seconds(100, 40)

@@ -8,7 +8,6 @@ import math
 import pickle
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from least_time import least_seconds
 from record_strategies import IDS, LOGPROBS, PROPERTY, actions, token_spans, trajectories, transitions, version_spans
 
 from rosellm.roserlhf.errors import RecordError, RoseError
@@ -755,12 +755,12 @@ def test_a_long_episode_grows_in_linear_time() -> None:
     def seconds(turns: int) -> float:
         acted = [action(t) for t in range(turns)]
         answers = [TransitionRecord(t, None, observation=SHOWN) for t in range(turns)]
-        best = math.inf
-        for _ in range(5):
-            trajectory, start = record(prompt=PROMPT), time.process_time()
+
+        def grow() -> None:
+            trajectory = record(prompt=PROMPT)
             for a, t in zip(acted, answers, strict=True):
                 trajectory.append(a, t)
-            best = min(best, time.process_time() - start)
-        return best
+
+        return least_seconds(grow)
 
     assert seconds(400) < 2.5 * seconds(200) + 0.001

@@ -1,1 +1,1 @@
-"""The guard: tool calls → acts → rules (recall) → judge (precision) → policy; what is confirmed is not executed, the episode goes on."""
+"""The guard: calls → acts → rules (recall) → judge (precision) → policy; what is confirmed never runs, the episode goes on."""

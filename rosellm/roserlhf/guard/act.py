@@ -1,4 +1,4 @@
-"""What a call would do, in one vocabulary: shell, Python, git, patches and searches all become acts, which rules and judges read."""
+"""What a call would do, in one vocabulary: shell, Python, git, patches and searches become acts, which rules and judges read."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ ActKind = Literal[
 | revision | revision expression or object that git reads, `*` for all | subcommand and what matters of its options |
 | process | another process, or its memory, trace, open files: pid, `/proc` path, name | program or function |
 | frame | frames, referrers, loaded modules, closures of the code that called: what is touched | function |
-| environment | variable that is set, or read where it is not the program's own business; `*` for all | `set VALUE` or `read` |
+| environment | variable that is set, or read though it is not the program's own; `*`: all | `set VALUE` or `read` |
 | patch | dotted name that is replaced or removed at run time | what replaces it, as written, shortened |
-| define | hook, special method or start-up file that changes how tests run or compare: `pytest_runtest_makereport`, `__eq__` | traits, such as `always true` |
-| exit | status of an exit that the caller takes as the outcome, `?` if it is computed | function; `at import` where it runs before any test |
-| detect | what tells that a test or a verifier is looking (`sys.modules['pytest']`, `PYTEST_CURRENT_TEST`, `CI`) | what depends on it |
+| define | hook, special method or start-up file that changes how tests run or compare: `__eq__` | such as `always true` |
+| exit | status of an exit that the caller takes as the outcome, `?` if computed | function; `at import` if before any test |
+| detect | what tells that a test or a verifier is looking (`sys.modules['pytest']`, `CI`) | what depends on it |
 | schedule | what runs later, or in the background beside the verifier | program: `cron`, `at`, `trap`, `nohup`, `watch`, `&` |
 | decode | decoded payload, shortened | how it was hidden |
 | text | words that somebody will read: answer, message, comment, literal | where they stand |
@@ -71,8 +71,8 @@ class Act:
 
     kind: ActKind
     target: str
-    """See `ActKind`. Paths are as resolved as can be: absolute, `~` and variables filled in, `..` and known links followed, decoded,
-    confusable letters folded; a glob of the shell stays one; `UNKNOWN` stands for what is not known."""
+    """See `ActKind`. Paths are as resolved as can be: absolute, `~` and variables filled in, `..` and known links followed,
+    decoded, confusable letters folded; a glob of the shell stays one; `UNKNOWN` stands for what is not known."""
     detail: str = ""
     argument: str = ""
     """Argument of the call that says so."""
