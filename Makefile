@@ -43,8 +43,9 @@ lint: install
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+# two processes of one thread each; a file's tests stay in one of them
 test: lint docs
-	$(BIN)/python -m pytest $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow $(ARGS)
