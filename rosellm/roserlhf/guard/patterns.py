@@ -32,7 +32,7 @@ def pattern(text: str, *, ignore_case: bool = False) -> Any:
         True
     """
     try:
-        import re2
+        import re2  # type: ignore[import-untyped]
     except ModuleNotFoundError as error:
         raise missing_extra(error) from error
     options = re2.Options()
