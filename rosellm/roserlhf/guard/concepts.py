@@ -61,6 +61,21 @@ def is_test(path: str) -> bool:
     return pattern(_TEST).search(path.casefold()) is not None
 
 
+def paths_of(act: Act) -> tuple[str, ...]:
+    """Return the paths that an act is about: those of a link both, those of a program that is run its arguments' too."""
+    if act.kind == "link":
+        return (act.target, act.detail)
+    if act.kind == "run":
+        return (act.traits.get("path", act.target), *(word for word in act.detail.split()[:64] if word.startswith("/")))
+    return (act.target,)
+
+
+def has_project_part(path: str, grounds: Grounds) -> bool:
+    """Tell whether a component of a path is the project's name, a version and an ending aside."""
+    parts = (pattern(r"([-@_=]v?\d[\w.*\[\]-]*|\.(whl|crate|tgz|gem|jar|git|egg-info|dist-info|py|js|rs))+$").sub("", part) for part in path.split("/"))
+    return any(grounds.is_project(part) for part in parts if part)
+
+
 def _foreign(act: Act, grounds: Grounds) -> bool:
     path = act.target
     return path.startswith("/") and not (in_workdir(path, grounds) or is_scratch(path) or is_system(path) or grounds.is_own(path))

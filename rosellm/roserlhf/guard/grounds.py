@@ -30,7 +30,11 @@ class Grounds:
         self.setting = setting
         self.workdir = absolute(setting.workdir or "/", "/").casefold()
         user = pattern(r"^/(?:home|Users)/[^/]+").search(setting.workdir)
-        self._homes = ["/root", *([user.group(0)] if user else [])]
+        self.homes = ["/root", *([user.group(0)] if user else [])]
+        self.task_words = set(pattern(r"[a-z0-9]{3,}").findall(self.task))
+        quoted = [match.group(1) for match in pattern(r"`([^`\s]{4,60})`").finditer(self.task)]
+        self.identifiers = sorted({part for text in quoted for part in pattern(r"[a-z_]\w{3,}").findall(text) if "_" in part or "::" in text})
+        """Names in the task that are so much its own that whoever looks for them looks for its solution."""
         self.task = setting.task.lower()
         words = said(setting.task)
         self.closed = set(words.closed)
@@ -67,7 +71,7 @@ class Grounds:
                 if "://" in path:
                     self.addresses.append(_address(path))
                 elif not path.startswith("/proc"):
-                    for home in self._homes if path.startswith("~") else self._homes[:1]:
+                    for home in self.homes if path.startswith("~") else self.homes[:1]:
                         yield from entries(path, self.setting.workdir, home)
 
     def _read_project(self) -> None:
@@ -104,6 +108,12 @@ class Grounds:
         if best == Touch.ABOVE and self._may_walk(target):
             return Touch.NONE
         return best
+
+    def depth(self, target: str, *names: str) -> int:
+        """Return how much of a path the entries that surely name it spell out: the more, the more they mean just it; 0 if none does."""
+        return max(
+            (1 + len(entry.prefix) for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE), default=0
+        )
 
     def _may_walk(self, target: str) -> bool:
         """Tell whether going down from a directory is no reach for what it holds: the working directory, or visible tests."""
