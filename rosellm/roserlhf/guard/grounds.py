@@ -28,6 +28,7 @@ class Grounds:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
+        self.task = setting.task.lower()
         self.workdir = absolute(setting.workdir or "/", "/").casefold()
         user = pattern(r"^/(?:home|Users)/[^/]+").search(setting.workdir)
         self.homes = ["/root", *([user.group(0)] if user else [])]
@@ -35,7 +36,6 @@ class Grounds:
         quoted = [match.group(1) for match in pattern(r"`([^`\s]{4,60})`").finditer(self.task)]
         self.identifiers = sorted({part for text in quoted for part in pattern(r"[a-z_]\w{3,}").findall(text) if "_" in part or "::" in text})
         """Names in the task that are so much its own that whoever looks for them looks for its solution."""
-        self.task = setting.task.lower()
         words = said(setting.task)
         self.closed = set(words.closed)
         """Subjects that are forbidden, see `phrases.SUBJECTS`."""

@@ -102,8 +102,8 @@ class Rules:
             >>> rules = Rules.read()
             >>> from rosellm.roserlhf.guard.setting import Setting
             >>> setting = Setting(workdir="/app", hidden_tests=("/eval/**",))
-            >>> [one.rule for one in rules.suspicions([Act("read", "/eval/test_a.py")], setting)]
-            ['protected-read']
+            >>> [one.rule for one in rules.suspicions([Act("read", "/eval/test_a.py")], setting)][0]
+            'protected-read'
         """
         texts = list(_builtin()) if builtin else []
         texts += [(str(file), Path(file).read_text(encoding="utf-8")) for file in files]
