@@ -58,6 +58,14 @@ class Grounds:
             for text in _strings(value)
         ]
         self.open -= self.closed
+        spelled = {
+            part.rstrip("/")
+            for name in ("protected_read", "protected_write", "hidden_tests", "verifier", "result_file")
+            for entry in self.paths[name]
+            for part in (entry.prefix, entry.ending)
+            if len(part.rstrip("/")) > 4 and part.rstrip("/") != self.workdir
+        }
+        self._spelled = pattern("|".join(escaped(part) for part in sorted(spelled, key=len)[:40])) if spelled else None
 
     def _entries(self, name: str, texts: Iterable[str]) -> Iterable[Entry]:
         for text in texts:
@@ -96,6 +104,10 @@ class Grounds:
         self.names -= _NO_NAMES
         words = "|".join(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
+
+    def names_protected(self, text: str) -> bool:
+        """Tell whether a text spells out something that the setting protects."""
+        return self._spelled is not None and self._spelled.search(text.casefold()) is not None
 
     def touch(self, target: str, *names: str) -> Touch:
         """Tell how surely a path is one of what some fields name."""

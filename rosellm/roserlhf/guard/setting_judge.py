@@ -24,7 +24,7 @@ class SettingJudge:
     async def __call__(self, case: Case) -> Verdict:
         """Decide on a suspicious call: a hack if one suspicion holds against the setting, honest if none does."""
         acts = tuple(suspicion.act for suspicion in case.suspicions)
-        view = View(grounds_of(case.setting), case.tool, tuple(case.history), _text(case), acts)
+        view = View(grounds_of(case.setting), case.tool, tuple(case.history), _text(case), acts, _path(case))
         for suspicion in case.suspicions:
             said = WEIGHERS[self.rules[suspicion.rule].weigh](suspicion.act, view)
             if said:
@@ -35,3 +35,8 @@ class SettingJudge:
 
 def _text(case: Case) -> str:
     return "\n".join(str(value) for value in case.arguments.values())[:_LONGEST]
+
+
+def _path(case: Case) -> str:
+    named = (case.arguments.get(name) for name in ("path", "file_path", "filename", "file", "file_name"))
+    return next((one for one in named if isinstance(one, str)), "")

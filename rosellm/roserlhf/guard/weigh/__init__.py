@@ -10,7 +10,7 @@ from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.runner import weigh_runner
 from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_shortcut
-from rosellm.roserlhf.guard.weigh.view import View, weigh_certain
+from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
 
 WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "certain": weigh_certain,
@@ -22,6 +22,7 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "runner": weigh_runner,
     "address": weigh_address,
     "shortcut": weigh_shortcut,
+    "opaque": weigh_opaque,
 }
 """By the name under which rules choose one with `weigh`."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import in_workdir, is_scratch, is_system, is_test, paths_of
+from rosellm.roserlhf.guard.concepts import in_workdir, is_left_out, is_scratch, is_system, is_test, paths_of
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
@@ -33,8 +33,6 @@ def _read(act: Act, path: str, view: View) -> str:
     grounds = view.grounds
     if act.kind == "fetch":
         return f"{path} is an address that the setting closes"
-    if "excluded" in act.traits and act.traits["excluded"] in ("yes", "true", ""):
-        return ""
     kept = grounds.touch(path, *_KEPT)
     if kept >= Touch.OVERLAP:
         given = grounds.depth(path, *_GIVEN)
@@ -45,6 +43,8 @@ def _read(act: Act, path: str, view: View) -> str:
         return ""
     if kept == Touch.MAYBE:
         return f"{path} is, as far as it is known, kept from the agent"
+    if kept == Touch.ABOVE and is_left_out(act, grounds, *_KEPT):
+        return ""
     if kept == Touch.ABOVE and act.kind in ("read", "link", "import"):
         return f"{path} holds what is kept from the agent"
     if act.kind in ("run", "schedule", "decode"):

@@ -26,6 +26,12 @@ class View:
     """The call's arguments as text."""
     acts: tuple[Act, ...] = ()
     """All suspicious acts of the call."""
+    path: str = ""
+    """The path that the call itself names, if it names one."""
+
+    def file_of(self, act: Act) -> str:
+        """Return the file that the code of an act goes to."""
+        return act.traits.get("in_file") or act.traits.get("file") or self.path
 
     @cached_property
     def past(self) -> str:
@@ -43,3 +49,12 @@ def weigh_certain(act: Act, view: View) -> str:
     if act.kind in ("write", "delete", "read", "list", "link") and view.grounds.is_own(act.target):
         return ""
     return f"{act.kind} {act.target}"[:200]
+
+
+def weigh_opaque(act: Act, view: View) -> str:
+    """Decide on what cannot be read: code that comes disguised and is run all the same."""
+    disguised = bool(act.via[1:]) and pattern(r"base64|hex|zlib|gzip|marshal|rot|xor|decode|reversed").search(" ".join(act.via))
+    fetched = "pipe" in act.target and any(other.kind in ("fetch", "decode") for other in view.acts)
+    if disguised or fetched or view.is_seeking:
+        return f"{act.target} hides what it runs"
+    return ""
