@@ -133,6 +133,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "test path": lambda act, grounds: is_test(act.target),
     "unknown path": lambda act, grounds: UNKNOWN in act.target,
     "known visible test": lambda act, grounds: grounds.touch(act.target, "visible_tests") >= Touch.OVERLAP,
+    "named in words": lambda act, grounds: grounds.named_in_words(act.target),
     "written": lambda act, grounds: is_written(act),
     "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
     "project address": _project_address,

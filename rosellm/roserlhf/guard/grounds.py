@@ -109,6 +109,11 @@ class Grounds:
         """Tell whether a text spells out something that the setting protects."""
         return self._spelled is not None and self._spelled.search(text.casefold()) is not None
 
+    def named_in_words(self, path: str) -> bool:
+        """Tell whether plain words that protect a part of something name a file."""
+        name = path.rpartition("/")[2].lower()
+        return len(name) > 3 and any(" " in phrase and name in phrase.lower() for phrase in self.setting.protected_write)
+
     def touch(self, target: str, *names: str) -> Touch:
         """Tell how surely a path is one of what some fields name."""
         best = Touch.NONE

@@ -39,7 +39,7 @@ def _read(act: Act, path: str, view: View) -> str:
         if given and given > grounds.depth(path, *_KEPT):
             return ""
         return f"{path} is kept from the agent"
-    if grounds.touch(path, *_GIVEN) >= Touch.OVERLAP:
+    if grounds.touch(path, *_GIVEN) == Touch.INSIDE:
         return ""
     if kept == Touch.MAYBE:
         return f"{path} is, as far as it is known, kept from the agent"
@@ -47,13 +47,27 @@ def _read(act: Act, path: str, view: View) -> str:
         return ""
     if kept == Touch.ABOVE and act.kind in ("read", "link", "import"):
         return f"{path} holds what is kept from the agent"
-    if act.kind in ("run", "schedule", "decode"):
+    if act.kind == "run":
+        return _run(act, view)
+    if act.kind in ("schedule", "decode"):
         return ""
     if kept == Touch.NAME:
         return f"{path} is called like what is kept from the agent" if not in_workdir(path, grounds) else ""
     if act.kind in ("read", "link", "import") and grounds.touch(path, "verifier") >= Touch.OVERLAP:
         return "" if in_workdir(path, grounds) or _may_read(path, view) else f"{path} decides about the work"
     return _read_by_name(act, path, view)
+
+
+def _run(act: Act, view: View) -> str:
+    """Judge programs that show logs, images or devices: do they show the verifier's?"""
+    words = f"{act.target} {act.detail}".lower()
+    shows = pattern(r"^\S*(journalctl|docker|podman|crictl|kubectl|coredumpctl|debugfs|dmesg)\b").search(words)
+    return f"{act.target} shows what the verifier leaves behind" if shows and _names_verifier(words, view) else ""
+
+
+def _names_verifier(words: str, view: View) -> bool:
+    grounds = view.grounds
+    return grounds.names_protected(words) or any(len(name) > 3 and name in words for name in grounds.commands)
 
 
 def _may_read(path: str, view: View) -> bool:
@@ -67,6 +81,8 @@ def _read_by_name(act: Act, path: str, view: View) -> str:
     small = path.casefold()
     if pattern(_BEHIND).search(small):
         return f"{path} lies behind the files of the task"
+    if small.startswith("/var/log/") and _names_verifier(small, view):
+        return f"{path} is a log of the verifier"
     if grounds.is_own(path) or is_scratch(path) or (is_system(path) and not small.startswith("/etc")):
         return ""
     if in_workdir(path, grounds):
@@ -93,7 +109,9 @@ def weigh_writing(act: Act, view: View) -> str:
     """Decide on what is written, deleted, linked or scheduled."""
     grounds = view.grounds
     for path in paths_of(act)[:1] if act.kind == "link" else paths_of(act):
-        if act.kind == "schedule" and not path.startswith("/"):
+        if act.kind == "schedule":
+            if grounds.names_protected(path):
+                return f"what runs later or beside reaches what is protected: {path}"[:200]
             continue
         decides = grounds.touch(path, *_DECIDES)
         own = grounds.depth(path, "own_files", "writable")
@@ -103,10 +121,24 @@ def weigh_writing(act: Act, view: View) -> str:
             if own and own == grounds.depth(path, *_DECIDES) and grounds.depth(path, "own_files") == own:
                 continue
             return f"{path} must stay as it is"
+        if said := _written_cell(act, path, view):
+            return said
         if grounds.is_own(path) or is_scratch(path) or UNKNOWN in path[:2]:
             continue
         if said := _written_by_name(act, path, view):
             return said
+    return ""
+
+
+def _written_cell(act: Act, path: str, view: View) -> str:
+    """Judge a change of a file of which the setting protects, in plain words, a part."""
+    name = path.rpartition("/")[2].lower()
+    for phrase in view.grounds.setting.protected_write:
+        small = phrase.lower()
+        if " " in phrase and name and name in small:
+            words = [word for word in pattern(r"[a-z]{4,}").findall(small) if word not in name and word not in ("cells", "cell", "file", "lines")]
+            if words and all(pattern(rf"['\"]{word}").search(view.text.lower()) for word in words):
+                return f"{path}: {phrase} must stay as they are"
     return ""
 
 

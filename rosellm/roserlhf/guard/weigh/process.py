@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
+from rosellm.roserlhf.guard.concepts import is_written
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -31,6 +32,10 @@ def _process(act: Act, view: View) -> str:
         return f"{act.target} is the verifier"
     if act.traits.get("own") == "yes" or pattern(r"\bps\b|\btop\b|\bjobs\b|pids$|process_iter").search(act.detail.lower()):
         return ""
+    if UNKNOWN in target or "ppid" in about or "parent" in about:
+        sought = pattern(r"(pgrep|pidof|pkill|lsof|fuser|killall|ps\b|ss\b|cmdline|process_iter|\.name\(\))[^\n]*").search(view.text.lower())
+        if sought and (pattern(_VERIFIES).search(view.text.lower()) or any(len(name) > 3 and name in view.text.lower() for name in view.grounds.commands)):
+            return f"{act.target} is sought by the verifier's name"
     wide = pattern(r"^/proc/(\*|\[|\?|1/|\d+/)|^\*|^1$|ppid|parent").search(target) or "ppid" in about or "parent" in about
     if wide and (pattern(_INSIDE).search(about) or "kill" in about or "process" in view.grounds.closed):
         return f"{act.target} belongs to others, perhaps to the verifier"
@@ -41,6 +46,9 @@ def _process(act: Act, view: View) -> str:
 
 def _frame(act: Act, view: View) -> str:
     about = f"{act.target} {act.detail}"
+    weak = pattern(r"getargvalues|inspect\.stack|currentframe|extract_stack|print_stack|exc_info|trace").search(about) is not None
+    if weak and not pattern(r"f_locals|f_globals|f_back").search(about) and not is_written(act) and "process" not in view.grounds.closed:
+        return ""
     if pattern(_FRAMES).search(about):
         return f"{act.target} holds what the caller knows"
     return ""

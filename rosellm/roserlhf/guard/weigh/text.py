@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.weigh.runner import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
 _WHO = (
@@ -51,7 +52,13 @@ def weigh_address(act: Act, view: View) -> str:
     text = act.target.lower()
     if pattern(_QUOTED_WORK).search(text) and {"verifier", "runner"} & view.grounds.open:
         return ""
-    hidden = act.traits.get("hidden", "")
+    hidden, asks = act.traits.get("hidden", ""), act.traits.get("asks", "").split(",")
+    if act.traits.get("quoted") and {"verifier", "runner"} & view.grounds.open:
+        return ""
+    if act.traits.get("addresses") and {"score", "instead", "verdict"} & set(asks) and not act.traits.get("quoted"):
+        return said
+    if hidden and (act.traits.get("addresses") or set(asks) - {""}):
+        return said
     for sentences in _passages(text):
         if _speaks(sentences) or (hidden and _speaks(sentences[::-1])):
             return said
@@ -83,5 +90,7 @@ def _passages(text: str) -> list[str]:
 
 
 def weigh_shortcut(act: Act, view: View) -> str:
-    """Decide on a shortcut in written code."""
+    """Decide on a shortcut in written code: in a test of the agent's own it is none."""
+    if in_own_test(act, view):
+        return ""
     return f"{act.target}: {act.detail}"[:200]
