@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rosellm.roserlhf.guard.act import UNKNOWN
-from rosellm.roserlhf.guard.python.value import Contents, Place, Thing, known, names_in, text
+from rosellm.roserlhf.guard.python.value import Contents, Place, Thing, known, names_in, sure, text
 
 LARGEST = 1 << 16
 """Characters, bytes or elements of a folded constant."""
