@@ -12,7 +12,7 @@ _KEPT = ("protected_read", "hidden_tests")
 _GIVEN = ("own_files", "visible_tests")
 _ANSWERS = (
     r"(hidden[_-]?tests?|(^|[/_.-])gold(en)?([/_.-]|$)|answer[_-]?key|ground[_-]?truth|(reference|official|model|instructor|ref)[_-]?"
-    r"(solution|sol|answer|impl)\w*|test[_-]?labels|private[_-]?(test|label|set)\w*|expected[_-]?(answer|output)s?|(^|/)oracle(/|$)|"
+    r"(solution|sol|answer|impl)\w*|test[_-]?labels|private[_-]?(test|label|set)\w*|expected[_-]?(answer|output)s?|(^|/)oracle(/|$)|rubric|grade-?book|"
     r"(^|/)(answers?|solutions?|grad(er|ing)|judge|verifier|rubric|secrets?)(/|\.|$))"
 )
 _BEHIND = r"^/dev/(sd|vd|nvme|xvd|mapper|dm-|mem|kmem|loop|disk)|^/var/lib/(docker|containerd|containers)|/overlay2?/|(_|\.)history$"
