@@ -85,6 +85,8 @@ def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: di
         return handler(made)
     if name in fold.PURE:
         return _fold(made)
+    if name.startswith(libraries.GIT):
+        return libraries.git(made)
     api = apis.table().find(name)
     if api is None and "." in name:
         last = name[name.rindex(".") + 1 :]
@@ -169,7 +171,7 @@ def run(machine: Machine, function: Closure, arguments: list[Any], keywords: dic
     """Read the body of a function with its arguments; a further time only while there is fuel."""
     node = function.node
     again = id(node) in machine.visited
-    if machine.calls >= DEEPEST_CALL or (again and not machine.spend(8)):
+    if machine.calls >= DEEPEST_CALL or (again and not machine.spend(2)):
         return NOTHING
     machine.visited.add(id(node))
     outer, returned, leaving, where = machine.scope, machine.returned, machine.leaving, machine.findings.where
