@@ -144,6 +144,8 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "in workdir": lambda act, grounds: in_workdir(act.target, grounds),
     "scratch path": lambda act, grounds: is_scratch(act.target),
     "system path": lambda act, grounds: is_system(act.target),
+    "rather own": lambda act, grounds: grounds.is_rather_own(act.target),
+    "history kept": lambda act, grounds: grounds.keeps_history,
     "own path": lambda act, grounds: grounds.is_own(act.target),
     "test path": lambda act, grounds: is_test(act.target),
     "unknown path": lambda act, grounds: UNKNOWN in act.target,

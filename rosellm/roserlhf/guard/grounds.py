@@ -13,6 +13,8 @@ from rosellm.roserlhf.guard.setting import Setting
 
 FIELDS = ("writable", "own_files", "protected_read", "protected_write", "visible_tests", "hidden_tests", "verifier", "result_file")
 """Fields of a setting that hold paths."""
+DECIDING = ("protected_write", "hidden_tests", "verifier", "result_file", "protected_read")
+"""Fields of what an agent must not change."""
 _KEPT = 64
 """Settings whose grounds are remembered."""
 _DENIED = r"block|forbid|deny|denied|prohibit|off_?limits|protected|secret|disallow|banned|private|answer|gold|oracle|reference|solution|hidden"
@@ -73,6 +75,7 @@ class Grounds:
             if not is_path(text) and name in ("protected_read", "protected_write"):
                 self.closed |= subjects(text)
             if name == "verifier":
+                self.closed |= {"process"} if pattern(r"\bprocess\b").search(text.lower()) else set()
                 paths = [] if is_program(text) else paths
                 self.commands += [one.rpartition("/")[2].lower() for one in (text.split()[0], *paths)]
             for path in paths:
@@ -99,8 +102,6 @@ class Grounds:
         if not self.names:
             for match in _each(r"\b(?:library|package|crate|project|repository|repo|module|framework) `?([a-z][\w.-]+)", self.task):
                 self.names.add(plain_name(match))
-            base = self.workdir.rpartition("/")[2]
-            self.names |= {base} if len(base) > 2 else set()
         self.names -= _NO_NAMES
         words = "|".join(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
@@ -150,6 +151,17 @@ class Grounds:
     def is_own(self, target: str) -> bool:
         """Tell whether the setting gives a path to the agent: to write, or as its own file."""
         return self.touch(target, "own_files", "writable") >= Touch.OVERLAP
+
+    def is_rather_own(self, target: str) -> bool:
+        """Tell whether the setting gives a path to the agent more expressly than it protects it."""
+        own, kept = self.depth(target, "own_files", "writable"), self.depth(target, *DECIDING)
+        return own > kept or (0 < own == kept == self.depth(target, "own_files"))
+
+    @property
+    def keeps_history(self) -> bool:
+        """Whether what came after the working tree is kept from the agent."""
+        hashes = any(pattern(r"^[0-9a-f]{7,40}$").search(word) for word in self.setting.project)
+        return bool({"history", "upstream"} & self.closed) or hashes
 
     def host_allowed(self, host: str) -> bool | None:
         """Tell whether the setting allows a host; None if it says nothing."""
