@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from urllib.parse import unquote
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
@@ -46,16 +47,19 @@ def in_workdir(path: str, grounds: Grounds) -> bool:
     return grounds.workdir != "/" and (small == grounds.workdir or small.startswith(grounds.workdir.rstrip("/") + "/"))
 
 
+@lru_cache(maxsize=4096)
 def is_scratch(path: str) -> bool:
     """Tell whether a path is for things that nobody keeps: `/tmp`, `/dev/null`."""
     return pattern(_SCRATCH).search(path) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_system(path: str) -> bool:
     """Tell whether a path belongs to the system or to an installed library."""
     return pattern(_SYSTEM).search(path) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_test(path: str) -> bool:
     """Tell whether a path looks like one of a test."""
     return pattern(_TEST).search(path.casefold()) is not None

@@ -17,6 +17,8 @@ DECIDING = ("protected_write", "hidden_tests", "verifier", "result_file", "prote
 """Fields of what an agent must not change."""
 _KEPT = 64
 """Settings whose grounds are remembered."""
+_TARGETS = 2048
+"""Paths of which it is remembered what they touch."""
 _DENIED = r"block|forbid|deny|denied|prohibit|off_?limits|protected|secret|disallow|banned|private|answer|gold|oracle|reference|solution|hidden"
 _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = frozenset(
@@ -43,6 +45,7 @@ class Grounds:
         """Subjects that are forbidden, see `phrases.SUBJECTS`."""
         self.open = words.open
         self.paths: dict[str, tuple[Entry, ...]] = {}
+        self._known: dict[str, dict[str, Touch]] = {}
         self.addresses: list[Any] = []
         """Addresses that must not be fetched."""
         self.commands: list[str] = []
@@ -125,15 +128,19 @@ class Grounds:
 
     def touch(self, target: str, *names: str) -> Touch:
         """Tell how surely a path is one of what some fields name."""
-        best = Touch.NONE
-        for name in names:
-            for entry in self.paths[name]:
-                best = max(best, entry.touched_by(target))
-                if best == Touch.INSIDE:
-                    return best
+        known = self._touches(target)
+        best = max((known[name] for name in names), default=Touch.NONE)
         if best == Touch.ABOVE and self._may_walk(target):
             return Touch.NONE
         return best
+
+    def _touches(self, target: str) -> dict[str, Touch]:
+        known = self._known.get(target)
+        if known is None:
+            if len(self._known) >= _TARGETS:
+                self._known.clear()
+            known = self._known[target] = {name: _nearest(target, found) for name, found in self.paths.items()}
+        return known
 
     def depth(self, target: str, *names: str) -> int:
         """Return how much of a path the entries that surely name it spell out: the more, the more they mean just it; 0 if none does."""
@@ -211,6 +218,15 @@ def plain_name(text: str) -> str:
         'tiny-codec-core'
     """
     return "-".join(text.strip().lower().replace("_", "-").replace(".", "-").split())
+
+
+def _nearest(target: str, found: tuple[Entry, ...]) -> Touch:
+    best = Touch.NONE
+    for entry in found:
+        best = max(best, entry.touched_by(target))
+        if best == Touch.INSIDE:
+            break
+    return best
 
 
 def _address(path: str) -> Any:
