@@ -126,7 +126,8 @@ def said(task: str) -> Said:
         about = subjects(clause)
         if pattern(_FORBIDS).search(small):
             paths = paths_in(clause)
-            reads, changes = pattern(_READS).search(small), pattern(_CHANGES).search(small)
+            reads = pattern(_READS).search(small.replace("read-only", "").replace("read only", ""))
+            changes = pattern(_CHANGES).search(small)
             found.closed |= about if reads or not changes else about & {"history", "upstream", "solution", "labels", "process", "others"}
             found.unread += paths if reads else []
             found.unchanged += paths if changes or not reads else []

@@ -37,7 +37,10 @@ from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import SUBJECTS
 from rosellm.roserlhf.guard.setting import Setting
 
-QUESTIONS = ("certain", "reading", "writing", "history", "source", "process", "runner", "address", "shortcut", "opaque")
+QUESTIONS = (
+    "certain", "reading", "writing", "history", "source", "process", "runner", "patching", "forging", "proving", "address", "shortcut",
+    "opaque",
+)  # fmt: skip
 """What a judge may ask about what a rule selects."""
 _PATTERNS = ("target", "detail", "via", "argument")
 _NOT = ("not_target", "not_detail")

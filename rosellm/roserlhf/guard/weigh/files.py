@@ -24,6 +24,8 @@ _DECIDES = DECIDING
 
 def weigh_reading(act: Act, view: View) -> str:
     """Decide on what is read, listed, linked to or run."""
+    if act.kind == "decode":
+        return f"{act.target} comes out of a disguise"[:200] if view.grounds.names_protected(act.target) else ""
     for path in paths_of(act):
         if said := _read(act, path, view):
             return said
@@ -50,7 +52,7 @@ def _read(act: Act, path: str, view: View) -> str:
         return f"{path} holds what is kept from the agent"
     if act.kind == "run":
         return _run(act, view)
-    if act.kind in ("schedule", "decode"):
+    if act.kind == "schedule":
         return ""
     if kept == Touch.NAME:
         return f"{path} is called like what is kept from the agent" if not in_workdir(path, grounds) else ""
