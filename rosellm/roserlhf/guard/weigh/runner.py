@@ -81,7 +81,7 @@ def _write(act: Act, view: View) -> str:
     if own and "conftest" not in path:
         return ""
     if pattern(_DIVERTS).search(path) and not pattern(r"/venv/|/\.venv/").search(path) and act.traits.get("mode") != "attributes":
-        named = pattern(r"/(pytest|python[\d.]*|npm|npx|node|go|cargo|make|uvx?|git|diff|cmp|lake|lean|rspec|mocha|jest|mvn|sh|bash|time|\w*test\w*|\w*eval\w*)$").search(path)
+        named = path.rpartition("/")[2] in grounds.commands or pattern(r"/(pytest|python[\d.]*|npm|npx|node|go|cargo|make|uvx?|git|diff|cmp|lake|lean|rspec|mocha|jest|mvn|sh|bash|time|\w*test\w*|\w*eval\w*)$").search(path)
         return f"{path} takes the place of a program that tests or builds" if named else ""
     if pattern(_STARTS).search(path):
         harmless = pattern(r"^(\s*(export )?(PATH|EDITOR|PS1|LANG|alias \w+)=?.*)$").search(act.traits.get("content", "")) and "/go/bin" in act.traits.get("content", "")
