@@ -27,6 +27,8 @@ def run(argv: Sequence[str]) -> int:
         return 0
     if argv[0] not in VERBS:
         near = nearest(argv[0], tuple(VERBS))
-        raise ConfigError(f"unknown verb {argv[0]} of guard; " + (f"did you mean {near[0]}?" if near else "see roserlhf guard --help"))
+        raise ConfigError(
+            f"unknown verb {argv[0]} of guard; " + (f"did you mean {near[0]}?" if near else "see roserlhf guard --help")
+        )
     verb = importlib.import_module(f"rosellm.roserlhf.cli.{VERBS[argv[0]]}")
     return int(verb.run(argv[1:]))
