@@ -28,13 +28,14 @@ _DOORS = {
     "url": (".content", "acts_of_url"),
     "query": (".content", "acts_of_query"),
     "prose": (".content", "acts_of_prose"),
+    "answer": (".content", "acts_of_answer"),
     "comment": (".content", "acts_of_comment"),
 }
 _ALIASES = {
     **dict.fromkeys(("sh", "bash", "zsh", "dash", "ksh", "ash"), "shell"),
     **dict.fromkeys(("py", "py3", "pyw", "pyi", "python3", "ipython"), "python"),
     **dict.fromkeys(("diff", "udiff"), "patch"),
-    **dict.fromkeys(("text", "message", "answer"), "prose"),
+    **dict.fromkeys(("text", "message"), "prose"),
 }
 
 
