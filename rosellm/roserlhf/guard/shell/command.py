@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell.assignment import assign, forget, set_variable
-from rosellm.roserlhf.guard.shell.file import act_on, language_of, read_content
-from rosellm.roserlhf.guard.shell.path import looks_like_path
+from rosellm.roserlhf.guard.shell.language import run_file, unknown_program
 from rosellm.roserlhf.guard.shell.program import interpret
 from rosellm.roserlhf.guard.shell.redirect import redirections
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
 from rosellm.roserlhf.guard.shell.syntax import Source
 from rosellm.roserlhf.guard.shell.table import program_of, programs
-from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, names
+from rosellm.roserlhf.guard.shell.value import NOTHING, Value, names
 from rosellm.roserlhf.guard.shell.words import fields
 
 if TYPE_CHECKING:
@@ -43,16 +42,19 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     words: list[Node] = []
     before: list[tuple[str, Value]] = []
     inner = list(redirects)
+    mark = shell.state.mark()
     shell.at(node)
     for child in node.children:
         kind = child.type
         if kind == "variable_assignment":
-            before.append(assign_for(shell, child))
+            before.append(assign(shell, child, quiet=True))
         elif kind in ("file_redirect", "herestring_redirect"):
             inner.append(child)
         else:
             words.append(child)
     found = fields(shell, words)
+    if before:
+        shell.leave(mark)  # they hold for this command alone
     if not inner:
         return run_words(shell, found, before)
     shell.program = found[0][0].rpartition("/")[2] if found else ""
@@ -61,17 +63,12 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
         return redirected.out(run_words(shell, [*found, *redirected.words], before))
 
 
-def assign_for(shell: Shell, node: Node) -> tuple[str, Value]:
-    """Read an assignment in front of a command."""
-    return assign(shell, node, exported=False)
-
-
 def run_words(shell: Shell, words: list[Value], before: list[tuple[str, Value]] | None = None) -> Value:
     """Read a command given as expanded words, once per alternative."""
     if not words:
         return NOTHING
-    for name, value in before or ():
-        shell.act("environment", name, f"set {shortened(value[0])}")
+    if before:
+        return _with_variables(shell, words, before)
     words = words[:MOST_WORDS]
     most = max(map(len, words))
     if most == 1:
@@ -83,6 +80,18 @@ def run_words(shell: Shell, words: list[Value], before: list[tuple[str, Value]] 
             break
         printed.append(dispatch(shell, [word[min(at, len(word) - 1)] for word in words]))
     return either(printed)
+
+
+def _with_variables(shell: Shell, words: list[Value], before: list[tuple[str, Value]]) -> Value:
+    """Read a command with assignments in front of it, which hold for this command alone."""
+    mark = shell.state.mark()
+    for name, value in before:
+        shell.act("environment", name, f"set {shortened(value[0])}")
+        shell.state.set("var", name, value)
+    printed = run_words(shell, words)
+    if words[0] not in (("eval",), (".",), ("source",), ("export",), (":",)):
+        shell.leave(mark)
+    return printed
 
 
 def dispatch(shell: Shell, argv: list[str]) -> Value:
@@ -123,7 +132,7 @@ def _program(shell: Shell, name: str, argv: list[str]) -> Value:
     shell.program = called
     if called not in _QUIET:
         _note_run(shell, name, argv)
-    here = "/" in name and not _BIN.fullmatch(name)
+    here = "/" in name and not name.startswith(UNKNOWN) and not _BIN.fullmatch(name)
     if here and (content := shell.file(shell.path(name))) is not None:
         return run_file(shell, shell.path(name), content, argv[1:])
     if not here or called in READERS:
@@ -131,7 +140,7 @@ def _program(shell: Shell, name: str, argv: list[str]) -> Value:
             return reader(shell, argv)
         if (spec := programs().get(called)) is not None:
             return interpret(shell, spec, argv, dispatch)
-    if UNKNOWN in name or any(c in name for c in "*?["):
+    if UNKNOWN in called or (not here and any(c in name for c in "*?[")):
         return _unknown_name(shell, name, argv)
     return unknown_program(shell, called, argv[1:])
 
@@ -150,38 +159,6 @@ def _unknown_name(shell: Shell, name: str, argv: list[str]) -> Value:
     shell.act("opaque", f"program {shortened(name)}")
     found = [one for one in program_of(name.rpartition("/")[2], [*programs(), *READERS]) if one != name][:3]
     return either([dispatch(shell, [one, *argv[1:]]) for one in found] or [unknown_program(shell, name, argv[1:])])
-
-
-def unknown_program(shell: Shell, called: str, arguments: list[str]) -> Value:
-    """Read a program that no table knows: whatever looks like a path may be read by it."""
-    for argument in arguments:
-        option, equals, value = argument.partition("=")
-        text = value if equals and option.lstrip("-").replace("-", "").replace("_", "").isalnum() else argument
-        text = text.removeprefix("@")
-        if "://" in text:
-            shell.read("url", text)
-        elif looks_like_path(text):
-            act_on(shell, "read", text, called, unknown_program="yes")
-    return ANYTHING
-
-
-def run_file(shell: Shell, path: str, content: str, arguments: list[str], language: str = "") -> Value:
-    """Read a file that was written before and is run now."""
-    language = language or language_of(path, content) or "shell"
-    if language != "shell":
-        read_content(shell, path, content)
-        return ANYTHING
-    return run_shell(shell, content, arguments, "file")
-
-
-def run_shell(shell: Shell, code: str, arguments: list[str], *disguise: str, new: bool = True) -> Value:
-    """Read shell code with its own arguments, in a new shell or in this one."""
-    before = shell.state.get("args", "")
-    shell.state.set("args", "", [(one,) for one in arguments])
-    try:
-        return shell.evaluate(code, *disguise, new=new)
-    finally:
-        shell.state.set("args", "", before or [])
 
 
 def _call(shell: Shell, name: str, function: tuple[Source, Node], arguments: list[str]) -> Value:

@@ -6,7 +6,20 @@ from typing import Final
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.scene import Scene
-from rosellm.roserlhf.guard.shell import builtins, filters, interpreters, searching
+from rosellm.roserlhf.guard.shell import (
+    archives,
+    awk,
+    builtins,
+    databases,
+    editors,
+    filters,
+    interpreters,
+    network,
+    packages,
+    processes,
+    searching,
+    transfer,
+)
 from rosellm.roserlhf.guard.shell.command import READERS
 from rosellm.roserlhf.guard.shell.rescue import words_of
 from rosellm.roserlhf.guard.shell.shell import Shell
@@ -16,7 +29,20 @@ from rosellm.roserlhf.guard.shell.syntax import parse
 LONGEST: Final = 200_000
 """Characters that are read as shell; of what stands behind, only the words."""
 
-for _module in (builtins, filters, interpreters, searching):
+for _module in (
+    archives,
+    awk,
+    builtins,
+    databases,
+    editors,
+    filters,
+    interpreters,
+    network,
+    packages,
+    processes,
+    searching,
+    transfer,
+):
     READERS.update(_module.READERS)
 
 
@@ -32,6 +58,7 @@ def acts_of_shell(command: str, scene: Scene) -> list[Act]:
         mode: how a file is written: `truncate`, `append`, `in place`, `attributes`. content: what is written, shortened.
         stdin: `yes`: through a redirection or pipe. stream: the descriptor, if it is not standard output.
         in_file: path of a file whose code says so. in_function: function that is defined, not called, in this command.
+        awaited: `yes`: a later part of the command waits for what is put into the background, or ends it.
         hides: the command whose failure an `exit` act hides. disguised: how the path was hidden. path: resolved path of a program.
 
     Args:

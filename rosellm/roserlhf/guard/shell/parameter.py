@@ -8,9 +8,9 @@ from typing import Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell.arithmetic import number
-from rosellm.roserlhf.guard.shell.glob import compiled
 from rosellm.roserlhf.guard.shell.shell import Shell
 from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, known, mapped
+from rosellm.roserlhf.guard.shell.wildcard import compiled
 
 _HEAD: Final = re.compile(r"([#!]?)([A-Za-z_]\w*|\d+|[@*#?$!-])(?:\[([^\]]*)\])?([\s\S]*)")
 _DEFAULT: Final = re.compile(r"(:?[-=?+])([\s\S]*)")
@@ -61,7 +61,7 @@ def _plain(shell: Shell, name: str, index: str | None) -> Value | list[Value] | 
         return list(state.get("args", "", []))
     if name.isdigit():
         if name == "0":
-            return ("bash",)
+            return state.get("var", "0", ("bash",))  # type: ignore[no-any-return]
         args = state.get("args", "", [])
         return args[int(name) - 1] if int(name) <= len(args) else NOTHING
     if name == "PWD":
