@@ -5,7 +5,8 @@ Traits that acts carry (a trait that does not apply is absent; flags are `yes`):
 | trait | of | meaning |
 |---|---|---|
 | where | all | part of the program: `import` (module level), `main` (under `__name__ == "__main__"` or in a function `main`), \
-`child` (after fork), `test NAME`, `function NAME`; code inside this code has its own, and this one's as `outer` |
+`child` (after fork), `atexit`, `signal`, `background` (threads, timers), `hook`, \
+`test NAME`, `function NAME`; code inside this code has its own, and this one's as `outer` |
 | file | all | path of the file that the program writes the code to in which this was found |
 | guess | read, write, fetch | the function is not known: an argument looks like a path or address |
 | mode | write | how the file was opened |

@@ -106,7 +106,7 @@ def fold_name(node: ast.AST) -> str:
 
 def _of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -> Any:
     if value.name in ("builtins", "object.__builtins__"):
-        return Thing(names.canonical(f"builtins.{name}"))
+        return value if name == "__dict__" else Thing(names.canonical(f"builtins.{name}"))
     full = names.canonical(f"{value.name or '?'}.{name}")
     if full in fold.CONSTANTS:
         return fold.CONSTANTS[full]

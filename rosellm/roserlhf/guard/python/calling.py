@@ -196,11 +196,17 @@ def run(machine: Machine, function: Closure, arguments: list[Any], keywords: dic
         machine.scope, machine.returned, machine.leaving, machine.findings.where = outer, returned, leaving, where
 
 
+_FIXTURES = frozenset(("monkeypatch", "mocker"))
+"""Parameters that a test runner fills in."""
+
+
 def _bound(machine: Machine, function: Closure, arguments: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
     """Bind parameters; those that nothing is known of stay unknown."""
     names_of = function.node.args
     positional = [*names_of.posonlyargs, *names_of.args]
-    bound: dict[str, Any] = {one.arg: NOTHING for one in (*positional, *names_of.kwonlyargs)}
+    bound: dict[str, Any] = {
+        one.arg: Thing(one.arg) if one.arg in _FIXTURES else NOTHING for one in (*positional, *names_of.kwonlyargs)
+    }
     if function.defaults:
         bound.update({one.arg: value for one, value in zip(positional[-len(function.defaults) :], function.defaults, strict=False)})
     bound.update(function.keyword_defaults)
