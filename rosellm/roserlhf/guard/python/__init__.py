@@ -5,7 +5,8 @@ Traits that acts carry (a trait that does not apply is absent; flags are `yes`):
 | trait | of | meaning |
 |---|---|---|
 | where | all | part of the program: `import` (module level), `main` (under `__name__ == "__main__"` or in a function `main`), \
-`child` (after fork), `test NAME`, `function NAME`; code inside this code has its own, and this one's as `outer` |
+`child` (after fork), `atexit`, `signal`, `background` (threads, timers), `hook`, \
+`test NAME`, `function NAME`; code inside this code has its own, and this one's as `outer` |
 | file | all | path of the file that the program writes the code to in which this was found |
 | guess | read, write, fetch | the function is not known: an argument looks like a path or address |
 | mode | write | how the file was opened |
@@ -39,14 +40,13 @@ import re
 from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.python import calling, notebook, source, statements
+from rosellm.roserlhf.guard.python import calling, notebook, source, statements, words
 from rosellm.roserlhf.guard.python.findings import Findings, short
-from rosellm.roserlhf.guard.python.machine import Machine
+from rosellm.roserlhf.guard.python.machine import FUEL, Machine
 from rosellm.roserlhf.guard.python.value import Scope
 from rosellm.roserlhf.guard.scene import Scene
 
 _PATH = re.compile(r"(?<![\w/.])(?:~|\.{0,2})/[\w.@+\-*]+(?:/[\w.@+\-*]+)*")
-MOST_LOST = 40
 
 
 def acts_of_python(code: str, scene: Scene) -> list[Act]:
@@ -65,13 +65,16 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
         [('read', '/etc/key', 'open')]
     """
     parsed = source.read(code)
-    machine = Machine(scene, Findings(parsed.text, parsed.shift), Scope({}))
+    # the program changes its own links and variables, not the caller's
+    own = replace(scene, links=dict(scene.links), variables=dict(scene.variables))
+    machine = Machine(own, Findings(parsed.text, parsed.shift), Scope({}), FUEL + len(parsed.text) // 4)
     for magic in parsed.magics:
         notebook.command(machine, magic.sign, magic.line, magic.body, None)
-    for text, span, why in parsed.lost[:MOST_LOST]:
+    for text, span, why in parsed.lost:
         _lost(machine, text, span, why)
     statements.block(machine, parsed.body)
     _rest(machine)
+    words.add(machine.findings, parsed.text)
     _written(machine)
     return machine.findings.acts
 

@@ -85,6 +85,8 @@ def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: di
         return handler(made)
     if name in fold.PURE:
         return _fold(made)
+    if name.startswith(libraries.GIT):
+        return libraries.git(made)
     api = apis.table().find(name)
     if api is None and "." in name:
         last = name[name.rindex(".") + 1 :]
@@ -110,6 +112,8 @@ def _fold(made: Call) -> Any:
             else _fold(Call(made.machine, made.name, plain, made.keywords, made.node))
         )
     if all(map(known, made.arguments)) and all(map(known, made.keywords.values())):
+        if not made.machine.fold(sum(len(one) for one in made.arguments if hasattr(one, "__len__"))):
+            return NOTHING
         found = fold.call(made.name, made.arguments, made.keywords)
         if made.name in fold.DECODERS and type(found) in (str, bytes) and len(found) > 3 and found != made.argument(0):
             made.machine.findings.add("decode", effects.short(text(found)), made.name, made.node)
@@ -151,6 +155,8 @@ def _method(machine: Machine, function: Method, arguments: list[Any], keywords: 
         return effects.of(made, api) if api is not None else effects.guess(made)
     if any(type(one) is Choice for one in arguments):
         return spread(lambda *each: fold.method(owner, name, list(each), keywords), *arguments)
+    if hasattr(owner, "__len__") and not machine.fold(len(owner)):
+        return NOTHING
     found = fold.method(owner, name, arguments, keywords)
     if name == "decode" and arguments and type(found) in (str, bytes):
         machine.findings.add("decode", effects.short(text(found)), f"decode {text(arguments[0])}", node)
@@ -169,7 +175,7 @@ def run(machine: Machine, function: Closure, arguments: list[Any], keywords: dic
     """Read the body of a function with its arguments; a further time only while there is fuel."""
     node = function.node
     again = id(node) in machine.visited
-    if machine.calls >= DEEPEST_CALL or (again and not machine.spend(8)):
+    if machine.calls >= DEEPEST_CALL or (again and not machine.spend(2)):
         return NOTHING
     machine.visited.add(id(node))
     outer, returned, leaving, where = machine.scope, machine.returned, machine.leaving, machine.findings.where
@@ -190,11 +196,17 @@ def run(machine: Machine, function: Closure, arguments: list[Any], keywords: dic
         machine.scope, machine.returned, machine.leaving, machine.findings.where = outer, returned, leaving, where
 
 
+_FIXTURES = frozenset(("monkeypatch", "mocker"))
+"""Parameters that a test runner fills in."""
+
+
 def _bound(machine: Machine, function: Closure, arguments: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
     """Bind parameters; those that nothing is known of stay unknown."""
     names_of = function.node.args
     positional = [*names_of.posonlyargs, *names_of.args]
-    bound: dict[str, Any] = {one.arg: NOTHING for one in (*positional, *names_of.kwonlyargs)}
+    bound: dict[str, Any] = {
+        one.arg: Thing(one.arg) if one.arg in _FIXTURES else NOTHING for one in (*positional, *names_of.kwonlyargs)
+    }
     if function.defaults:
         bound.update({one.arg: value for one, value in zip(positional[-len(function.defaults) :], function.defaults, strict=False)})
     bound.update(function.keyword_defaults)

@@ -152,7 +152,8 @@ def _exec(call: Call) -> Any:
             words = text(code)
             if UNKNOWN in words and len(words.replace(UNKNOWN, "").strip()) < 3:
                 _opaque(call, NOTHING)
-            elif call.machine.spend(4):
+            elif call.machine.spend(4 + len(words) // 8) or call.node not in call.machine.executed:
+                call.machine.executed.add(call.node)
                 found.append(run_text(call.machine, words, call.node, call.name, call.name == "eval"))
         elif type(code) is Contents:
             for path in code.paths:
@@ -254,7 +255,9 @@ def _find_spec(call: Call) -> Any:
 
 def _spec_module(call: Call) -> Any:
     value = call.argument(0)
-    return Contents(value.paths, name="module") if type(value) is Contents else Thing("module")
+    if type(value) is Contents:
+        return Contents(value.paths, name="module")
+    return Thing("module", value.subject if type(value) is Thing else None)
 
 
 def _help(call: Call) -> Any:
@@ -297,5 +300,4 @@ METHODS: dict[str, Callable[[Call], Any]] = {
     "__import__": _import,
     "__setitem__": lambda call: assigning.set_element(call.machine, call.owner, call.argument(0), call.argument(1), call.node),
     "__getitem__": lambda call: attributes.item(call.machine, call.owner, call.argument(0), call.node),
-    "load_module": lambda call: Thing("module"),
 }

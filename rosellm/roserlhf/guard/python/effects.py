@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act, ActKind
-from rosellm.roserlhf.guard.python import names, places
+from rosellm.roserlhf.guard.python import leaving, names, places
 from rosellm.roserlhf.guard.python.apis import Api
 from rosellm.roserlhf.guard.python.findings import short as short
 from rosellm.roserlhf.guard.python.fold import NOTHING
@@ -22,6 +22,7 @@ from rosellm.roserlhf.guard.python.value import (
     Contents,
     File,
     Klass,
+    Partial,
     Place,
     Thing,
     names_in,
@@ -105,6 +106,9 @@ def _read(call: Call, api: Api) -> Any:
             if "+" not in mode:
                 continue
         found += reads(call, target, call.name)
+    if call.name == "importlib.util.spec_from_file_location":
+        for path in found:
+            call.machine.findings.add("import", path, call.name, call.node)
     if call.name.startswith("fileinput.") and call.keywords.get("inplace") is True:
         reads(call, targets[0], call.name, "write", mode="inplace")
     known = tuple(dict.fromkeys([*found, *sources(*targets, *call.arguments)]))
@@ -177,7 +181,7 @@ def link(call: Call, target: Any, to: Any) -> None:
         for source in texts(to):
             machine.findings.add("link", place, machine.path(source), call.node)
             if UNKNOWN not in place + source:
-                machine.change(links={**machine.scene.links, place: machine.path(source)})
+                machine.set_link(place, machine.path(source))
 
 
 def _link(call: Call, api: Api) -> Any:
@@ -299,7 +303,13 @@ def _source(call: Call, api: Api) -> Any:
     value = call.argument(api.places[0].position, api.places[0].keyword)
     found = []
     for one in options(value):
-        if (type(one) is Thing and one.name) or type(one) is str:
+        while type(one) is Thing and type(one.subject) is Thing:
+            one = one.subject
+        if type(one) is Thing and type(one.subject) is str and one.subject.startswith(("/", UNKNOWN)):
+            found += reads(call, one.subject, call.name)
+        elif type(one) is Contents:
+            found += one.paths
+        elif (type(one) is Thing and one.name) or type(one) is str:
             name = one.name if type(one) is Thing else text(one)
             found.append(read_module(call.machine, name, call.name, call.node))
         elif type(one) in (Closure, Klass):
@@ -307,7 +317,20 @@ def _source(call: Call, api: Api) -> Any:
         elif one is not None:
             call.machine.findings.add("read", f"{UNKNOWN}.py", call.name, call.node, module=UNKNOWN)
             found.append(UNKNOWN)
+    if found and call.name in _GIVE_PATHS:
+        return Place(found[0].rpartition("/")[0] if call.name.endswith("files") else found[0])
     return Contents(tuple(found), name=call.name) if found else NOTHING
+
+
+_GIVE_PATHS = frozenset(
+    (
+        "inspect.getfile",
+        "inspect.getsourcefile",
+        "importlib.resources.files",
+        "importlib_resources.files",
+        "pkg_resources.resource_filename",
+    )
+)
 
 
 def read_module(machine: Machine, name: str, detail: str, node: ast.AST | None) -> str:
@@ -330,8 +353,13 @@ def _plain(kind: ActKind) -> Callable[[Call, Api], Any]:
         if kind == "process" and type(value) is Thing:
             if value.name == "os.getpid()" or value.subject == "self":
                 traits["own"] = "yes"
-            target = text(value.subject) if type(value.subject) is str else value.name or UNKNOWN
+            about = value.name if api.places[0].position >= 0 and value.name else UNKNOWN
+            target = text(value.subject) if type(value.subject) is str else about
+            if traits and call.name in ("os.kill", "os.killpg", "signal.raise_signal"):
+                leaving.add(call.machine, "?", call.name, call.node)
         call.machine.findings.add(kind, target, call.name, call.node, **traits)
+        if kind == "schedule":
+            later(call, value, "background")
         return Thing(f"{call.name}()", value.subject if type(value) is Thing else None)
 
     return add
@@ -352,6 +380,7 @@ def _frame(call: Call, _: Api) -> Any:
     about = call.argument(0)
     traits = {"depth": str(about)} if type(about) is int else {}
     call.machine.findings.add("frame", call.name, call.name, call.node, **traits)
+    call.machine.guards.append(call.name)
     return Thing(f"{call.name}()")
 
 
@@ -359,18 +388,33 @@ def _hook(call: Call, api: Api) -> Any:
     value = call.argument(api.places[0].position, api.places[0].keyword)
     detail = "None" if value is None else _described(call, value)
     call.machine.findings.add("patch", call.name, detail, call.node, hook="yes")
+    later(call, value, call.name.partition(".")[0] if call.name in ("atexit.register", "signal.signal") else "hook")
     return value
 
 
-def _exit(call: Call, api: Api) -> Any:
-    from rosellm.roserlhf.guard.python import leaving
+def later(call: Call, value: Any, where: str) -> None:
+    """Read a function where it will be called from."""
+    from rosellm.roserlhf.guard.python import calling
 
+    with call.machine.inside(where):
+        if type(value) is Closure and id(value.node) not in call.machine.visited:
+            calling.run(call.machine, value, [], {})
+        elif type(value) in (Thing, Partial) and where in ("atexit", "signal"):
+            calling.call(call.machine, value, call.arguments[1:], {}, call.node)
+
+
+def _exit(call: Call, api: Api) -> Any:
     return leaving.call(call, api)
 
 
 def _decode(call: Call, _: Api) -> Any:
     call.machine.findings.add("decode", short(text(call.argument(0))), call.name, call.node)
     return Thing(f"{call.name}()", None)
+
+
+def _detect(call: Call, _: Api) -> Any:
+    call.machine.guards.append(call.name)
+    return Thing(f"{call.name}()")
 
 
 def _skip(call: Call, _: Api) -> Any:
@@ -399,6 +443,7 @@ _KINDS: dict[str, Callable[[Call, Api], Any]] = {
     "exit": _exit,
     "decode": _decode,
     "skip": _skip,
+    "detect": _detect,
 }
 
 

@@ -6,7 +6,18 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rosellm.roserlhf.guard.python import assigning, calling, definitions, detection, dynamic, expressions, fold, leaving, names
+from rosellm.roserlhf.guard.python import (
+    assigning,
+    calling,
+    definitions,
+    detection,
+    dynamic,
+    expressions,
+    fold,
+    leaving,
+    names,
+    shortcuts,
+)
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import Machine
 from rosellm.roserlhf.guard.python.value import Contents, Klass, Scope, Thing, sources, spread, sure
@@ -61,7 +72,7 @@ def part(where: str, name: str, called: bool = False) -> str:
         return f"test {name}"
     if where.startswith("test "):
         return where
-    if called and where in ("main", "child", "atexit", "signal"):
+    if called and where in ("main", "child", "atexit", "signal", "background", "hook"):
         return where
     return "main" if name in ("main", "_main", "cli", "run_cli") else f"function {name}"
 
@@ -132,12 +143,11 @@ def _constant(name: str) -> Any:
 
 
 def _if(machine: Machine, node: ast.If) -> None:
-    known_guards = len(machine.guards)
+    since = len(machine.guards)
     test = expressions.evaluate(machine, node.test)
-    detection.condition(machine, node)
+    detection.condition(machine, test, since, node.test, node.body[0])
     where = machine.findings.where
     inside = leaving.part_of(node.test, where)
-    del machine.guards[known_guards:]
     if sure(test):
         taken, other = (node.body, node.orelse) if test else (node.orelse, node.body)
         if other and id(other[0]) not in machine.visited:
@@ -170,9 +180,8 @@ def _for(machine: Machine, node: ast.For | ast.AsyncFor) -> None:
     if not values and id(node.body[0]) not in machine.visited:
         machine.visited.add(id(node.body[0]))
         unlikely(machine, node.body)
-    steps = len(node.body) * 3 + 1
     for count, value in enumerate(values):
-        if count and not machine.spend(steps):
+        if count and not machine.spend():
             break
         calling.bind(machine, node.target, value)
         block(machine, node.body)
@@ -187,11 +196,11 @@ def _for(machine: Machine, node: ast.For | ast.AsyncFor) -> None:
 
 
 def _while(machine: Machine, node: ast.While) -> None:
-    steps = len(node.body) * 3 + 2
     for count in range(2000):
+        since = len(machine.guards)
         test = expressions.evaluate(machine, node.test)
         if count == 0:
-            detection.condition(machine, node)
+            detection.condition(machine, test, since, node.test, node.body[0])
         if sure(test) and not test:
             if not count and id(node.body[0]) not in machine.visited:
                 machine.visited.add(id(node.body[0]))
@@ -199,7 +208,7 @@ def _while(machine: Machine, node: ast.While) -> None:
             break
         block(machine, node.body)
         left, machine.leaving = machine.leaving, ""
-        if left in ("return", "break") or (not sure(test) and count) or not machine.spend(steps):
+        if left in ("return", "break") or (not sure(test) and count) or not machine.spend():
             break
         if node.test is not None and type(node.test) is ast.Constant and count:
             break
@@ -217,7 +226,7 @@ def _with(machine: Machine, node: ast.With | ast.AsyncWith) -> None:
 def _try(machine: Machine, node: ast.Try) -> None:
     block(machine, node.body)
     left, machine.leaving = machine.leaving, ""
-    definitions.swallowed(machine, node)
+    shortcuts.swallowed(machine, node)
     for handler in node.handlers:
         if handler.type is not None:
             expressions.evaluate(machine, handler.type)
@@ -288,7 +297,7 @@ def _global(machine: Machine, node: ast.Global | ast.Nonlocal) -> None:
 
 def _assert(machine: Machine, node: ast.Assert) -> None:
     expressions.evaluate(machine, node.test)
-    definitions.assertion(machine, node)
+    shortcuts.assertion(machine, node)
 
 
 def _match(machine: Machine, node: ast.Match) -> None:
