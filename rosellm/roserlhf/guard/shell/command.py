@@ -50,6 +50,8 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
             before.append(assign(shell, child, quiet=True))
         elif kind in ("file_redirect", "herestring_redirect"):
             inner.append(child)
+        elif kind == "number" and redirects and child.end_byte == redirects[0].start_byte:
+            continue  # `0< file`: a descriptor, which the grammar takes for a word
         else:
             words.append(child)
     found = fields(shell, words)

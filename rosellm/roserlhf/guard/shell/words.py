@@ -185,30 +185,28 @@ def _string(shell: Shell, node: Node, into: list[Segment]) -> None:
         return
     parts: list[Value] = []
     at = node.start_byte + 1
-    many: list[Value] = []
+    many: tuple[int, list[Value]] | None = None
     inner = [child for child in children if child.is_named and child.type != "string_content"]
     for child in inner:
         parts.append((_in_quotes(shell, at, child.start_byte),))
         found: list[Segment] = []
         _segments(shell, child, found)
         for kind, values in found:
-            if kind == MANY and len(inner) == 1:
-                many = values
-            parts.append(values[0] if kind != MANY and values else joined_fields(values))
+            if kind == MANY and many is None and shell.source.of(child) not in ("$*", "${*}"):
+                many = (len(parts), values)
+                parts.append(NOTHING)
+            else:
+                parts.append(values[0] if kind != MANY and values else joined_fields(values))
         at = child.end_byte
     end = node.end_byte - 1 if children[-1].type == '"' and not children[-1].is_missing and len(children) > 1 else node.end_byte
-    last = _in_quotes(shell, at, max(at, end))
-    if many and parts[0] == NOTHING and not last:
-        into.append((MANY, many))
+    parts.append((_in_quotes(shell, at, max(at, end)),))
+    if many is None:
+        into.append((QUOTED, [joined(parts)]))
         return
-    if inner and not many and last == "" and parts == [NOTHING] * len(parts) and _is_all_arguments(shell, inner):
-        into.append((MANY, []))
-        return
-    into.append((QUOTED, [joined([*parts, (last,)])]))
-
-
-def _is_all_arguments(shell: Shell, inner: list[Node]) -> bool:
-    return len(inner) == 1 and shell.source.of(inner[0]) in ("$@", "${@}")
+    before, after = joined(parts[: many[0]] or [NOTHING]), joined(parts[many[0] :])
+    into += [(QUOTED, [before])] if before != NOTHING else []
+    into.append((MANY, many[1]))
+    into += [(QUOTED, [after])] if after != NOTHING else []
 
 
 def _in_quotes(shell: Shell, start: int, end: int) -> str:
