@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Callable
@@ -116,6 +117,7 @@ def dispatch(shell: Shell, argv: list[str]) -> Value:
         shell.span, shell.program, shell.traits = span, program, traits
 
 
+@functools.lru_cache(1024)
 def known_as(name: str) -> str:
     """Return the name under which a program is known: without its directory and version.
 

@@ -53,6 +53,12 @@ def absolute(text: str, workdir: str, link: Callable[[str], str | None], *, itse
     return done or "/"
 
 
+@functools.lru_cache(8192)
+def unlinked(text: str, workdir: str) -> str:
+    """Resolve a path where no link is known."""
+    return absolute(text, workdir, _no_link)
+
+
 def logical(text: str, workdir: str) -> str:
     """Return where `cd` leads: `..` undoes a link again, as the shell keeps the directory's name.
 

@@ -33,9 +33,10 @@ def fields(shell: Shell, nodes: list[Node]) -> list[Value]:
     """Expand the words of a command; nodes without a gap between them are one word."""
     found: list[Value] = []
     at = 0
-    while at < len(nodes):
+    count = len(nodes)
+    while at < count:
         stop = at + 1
-        while stop < len(nodes) and nodes[stop].start_byte == nodes[stop - 1].end_byte:
+        while stop < count and nodes[stop].start_byte == nodes[stop - 1].end_byte:
             stop += 1
         found += word(shell, nodes[at:stop])
         at = stop
@@ -51,8 +52,11 @@ def word(shell: Shell, nodes: list[Node]) -> list[Value]:
     segments: list[Segment] = []
     for node in nodes:
         _segments(shell, node, segments)
-    if any(kind == LITERAL and "{" in values[0][0] for kind, values in segments):
-        return [field for one in _braced(segments) for field in _fields(shell, one)]
+    for kind, values in segments:
+        if kind == LITERAL and "{" in values[0][0]:
+            return [field for one in _braced(segments) for field in _fields(shell, one)]
+    if len(segments) == 1 and segments[0][0] == QUOTED:
+        return segments[0][1]
     return _fields(shell, segments)
 
 
