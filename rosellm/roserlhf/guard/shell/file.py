@@ -43,11 +43,12 @@ def act_on(shell: Shell, kind: ActKind, text: str, detail: str, **traits: str) -
             if line:
                 act_on(shell, kind, line, detail, **traits)
         return
-    disguise = next((how for payload, how in shell.decoded.items() if len(payload.strip()) > 2 and payload.strip() in text), "")
-    if disguise:
-        traits["disguised"] = disguise
+    if shell.decoded:
+        disguise = next((how for payload, how in shell.decoded.items() if len(payload.strip()) > 2 and payload.strip() in text), "")
+        if disguise:
+            traits["disguised"] = disguise
     for path in shell.paths(text):
-        if _BORING.match(path):
+        if path.startswith("/dev/") and _BORING.match(path):
             continue
         shell.act(kind, path, detail, **traits)
         if path.startswith("/proc/") and (found := _PROCESS.match(path)) and found[1] not in _OWN:
