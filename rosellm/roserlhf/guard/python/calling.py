@@ -68,7 +68,7 @@ def call(machine: Machine, function: Any, arguments: list[Any], keywords: dict[s
         case Partial():
             return call(machine, function.function, [*function.arguments, *arguments], {**function.keywords, **keywords}, node)
         case Klass():
-            return _instance(machine, function, arguments, keywords)
+            return instance(machine, function, arguments, keywords)
         case Choice():
             return choice([call(machine, one, arguments, keywords, node) for one in function.options])
         case Instance():
@@ -163,7 +163,8 @@ def _method(machine: Machine, function: Method, arguments: list[Any], keywords: 
     return found
 
 
-def _instance(machine: Machine, klass: Klass, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def instance(machine: Machine, klass: Klass, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """Make an object of a class, and read what its `__init__` does."""
     made = Instance(klass, {})
     start = attributes.of_class(klass, "__init__")
     if type(start) is Closure:

@@ -615,6 +615,28 @@ def _buffer(call: Call) -> Any:
     return Contents(sources(value), name=call.name)
 
 
+def _process(call: Call) -> Any:
+    """`context.Process(target=function)`."""
+    call.machine.findings.add("schedule", "process", call.name, call.node)
+    effects.background(call, call.argument(1, "target"))
+    return Thing("multiprocessing.Process()", "self")
+
+
+def _module(call: Call) -> Any:
+    """`sys.modules.get(name)`."""
+    return attributes.item(call.machine, Thing("sys.modules"), call.argument(0), call.node)
+
+
+def _set_module(call: Call) -> Any:
+    assigning.set_element(call.machine, Thing("sys.modules"), call.argument(0), call.argument(1), call.node)
+    return call.argument(1)
+
+
+def _remove_module(call: Call) -> Any:
+    call.machine.findings.add("patch", f"sys.modules[{text(call.argument(0))!r}]", "deleted", call.node)
+    return NOTHING
+
+
 def _magic(call: Call) -> Any:
     from rosellm.roserlhf.guard.python import notebook
 
@@ -700,6 +722,10 @@ HANDLERS: dict[str, Callable[[Call], Any]] = {
     "os.environ.update": _update_variables,
     "os.getpid": _pid,
     "psutil.Process": _psutil,
+    "sys.modules.get": _module,
+    "sys.modules.setdefault": _set_module,
+    "sys.modules.__setitem__": _set_module,
+    "sys.modules.pop": _remove_module,
     **dynamic.HANDLERS,
 }
 """Functions, by canonical name."""
@@ -708,6 +734,7 @@ METHODS: dict[str, Callable[[Call], Any]] = {
     "execute": _execute,
     "executemany": _execute,
     "executescript": _execute,
+    "Process": _process,
     "find_spec": _spec_of,
     "exec_module": _executed,
     "load_module": _executed,
