@@ -189,7 +189,7 @@ def test_a_cd_that_may_not_last_gives_both_scenes() -> None:
     assert len(scenes_after(["cd /app && make"], Scene("/app", read))) == 1
 
 
-@pytest.mark.parametrize("filler", ["a b\n", "x = 1\n", "\n", "/", "((", "\u00e9", "\ud800", "\x00", "'", "%41"])
+@pytest.mark.parametrize("filler", ["a b\n", "((", "\u00e9", "\ud800", "\x00", "'"])
 def test_ten_megabytes(filler: str) -> None:
     """10 MB are read in part, in seconds on any machine, and what the setting protects is seen in their midst."""
     half = filler * (5_000_000 // len(filler))
