@@ -106,7 +106,7 @@ def fold_name(node: ast.AST) -> str:
 
 def _of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -> Any:
     if value.name in ("builtins", "object.__builtins__"):
-        return Thing(names.canonical(f"builtins.{name}"))
+        return value if name == "__dict__" else Thing(names.canonical(f"builtins.{name}"))
     full = names.canonical(f"{value.name or '?'}.{name}")
     if full in fold.CONSTANTS:
         return fold.CONSTANTS[full]
@@ -128,7 +128,7 @@ def _of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -
         machine.findings.add("frame", full, "memory", node)
     elif full == "sys.argv" or name in ("co_filename", "co_name", "f_code"):
         machine.guards.append(full if full == "sys.argv" else f"frame.{name}")
-    elif full.endswith("Popen().pid") or full == "multiprocessing.Process().pid":
+    elif full.endswith(("Popen().pid", "multiprocessing.Process().pid")):
         return Thing("os.getpid()", "self")
     elif name == "__name__" and value.name:
         return value.name.rpartition(".")[2]

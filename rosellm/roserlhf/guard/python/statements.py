@@ -72,7 +72,7 @@ def part(where: str, name: str, called: bool = False) -> str:
         return f"test {name}"
     if where.startswith("test "):
         return where
-    if called and where in ("main", "child", "atexit", "signal"):
+    if called and where in ("main", "child", "atexit", "signal", "background", "hook"):
         return where
     return "main" if name in ("main", "_main", "cli", "run_cli") else f"function {name}"
 
