@@ -97,6 +97,10 @@ def patch(machine: Machine, target: str, value: Any, node: ast.AST | None, **tra
         traits["restores"] = "yes"
     traits.update(definitions.nature(machine, value))
     machine.findings.add("patch", target, described(value), node, **traits)
+    if target == "sys.stdout" and type(value) is File and not machine.dead:
+        machine.output = value
+    elif target == "sys.path" and type(value) in (list, tuple):
+        machine.folders += [path for path in machine.paths(value) if path not in machine.folders]
     last = target.rpartition(".")[2]
     if last.startswith("__") and last.endswith("__"):
         definitions.special(machine, target.rpartition(".")[0], last, value, node)

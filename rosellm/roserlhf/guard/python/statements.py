@@ -20,7 +20,7 @@ from rosellm.roserlhf.guard.python import (
 )
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import Machine
-from rosellm.roserlhf.guard.python.value import Contents, Klass, Scope, Thing, sources, spread, sure
+from rosellm.roserlhf.guard.python.value import Contents, Klass, Scope, Thing, sources, spread, sure, text
 
 DEEPEST_BLOCK = 60
 
@@ -100,6 +100,10 @@ def _augmented(machine: Machine, node: ast.AugAssign) -> None:
     found = spread(lambda a, b: fold.binary(type(node.op), a, b), now, value)
     if found is NOTHING and (read := sources(now, value)):
         found = Contents(read)
+    if type(now) is Thing and now.name == "os.environ" and type(value) is dict:
+        for name, held in value.items():
+            assigning.set_variable(machine, text(name), held, node)
+        return
     if type(now) is list and type(found) is list and not machine.dead:
         now[:] = found
         found = now
