@@ -18,6 +18,7 @@ FUEL = 2000
 """Expressions that are evaluated, beyond about as many as the text holds, before loops and functions are read once only."""
 DEEPEST_CALL = 6
 DEEPEST_EXPRESSION = 110
+LONGEST_FOLDER = 1024
 MOST_LINKS = 256
 MOST_NESTED_READS = 48
 """Pieces of other languages that are read."""
@@ -143,7 +144,7 @@ class Machine:
 
     def enter(self, folder: str) -> None:
         """Change the working directory."""
-        if not self.dead and len(folder) < places.LONGEST:
+        if not self.dead and len(folder) < LONGEST_FOLDER:
             self.scene = replace(self.scene, workdir=folder)
 
     def set_variable(self, name: str, value: str) -> None:

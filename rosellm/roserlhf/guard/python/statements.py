@@ -62,6 +62,8 @@ def one(machine: Machine, statement: ast.stmt) -> None:
         function(machine, statement)
     except RecursionError:
         machine.findings.add("opaque", "nested too deep", type(statement).__name__, statement)
+    except fold.ERRORS as error:  # a value that the reader did not foresee: the statement counts as not read, the others are
+        machine.findings.add("opaque", "could not be read", type(error).__name__, statement)
     finally:
         machine.depth -= 1
 
