@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from guard_fakes import HACK, HONEST, SETTING, ScriptedJudge, ask, guarded, marks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +25,6 @@ from rosellm.roserlhf.guard.rules import Suspicion
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.verdict import Case, Verdict
 from rosellm.roserlhf.trajectory import PolicyAction, ToolCall, ToolResult, Trajectory, TransitionRecord
-from tests.guard_fakes import HACK, HONEST, SETTING, ScriptedJudge, ask, guarded, marks
 
 READ = "cat /eval/hidden.py"
 REVEALING = re.compile(r"guard|block|hack|cheat|protect|forbid|denied|not allowed|policy|hidden test|suspici", re.IGNORECASE)
