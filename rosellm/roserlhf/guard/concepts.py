@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from urllib.parse import unquote
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.paths import Touch
+from rosellm.roserlhf.guard.paths import Touch, entries
 
 _SYSTEM = (
     r"^/(usr|lib|lib64|bin|sbin|etc|dev|sys|run|proc|var/lib/(apt|dpkg)|var/cache|opt/(conda|venv)|root/\.(cache|config|local/lib))(/|$)"
@@ -46,19 +47,86 @@ def in_workdir(path: str, grounds: Grounds) -> bool:
     return grounds.workdir != "/" and (small == grounds.workdir or small.startswith(grounds.workdir.rstrip("/") + "/"))
 
 
+@lru_cache(maxsize=4096)
 def is_scratch(path: str) -> bool:
     """Tell whether a path is for things that nobody keeps: `/tmp`, `/dev/null`."""
     return pattern(_SCRATCH).search(path) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_system(path: str) -> bool:
     """Tell whether a path belongs to the system or to an installed library."""
     return pattern(_SYSTEM).search(path) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_test(path: str) -> bool:
     """Tell whether a path looks like one of a test."""
     return pattern(_TEST).search(path.casefold()) is not None
+
+
+def paths_of(act: Act) -> tuple[str, ...]:
+    """Return the paths that an act is about.
+
+    Those of a link are both; those of a program that is run, its arguments' too; a walk through directories that takes certain names
+    alone is about those names below.
+    """
+    if act.kind == "link":
+        return (act.target, act.detail)
+    if act.kind == "run":
+        return (act.traits.get("path", act.target), *(word for word in act.detail.split()[:64] if word.startswith("/")))
+    if act.traits.get("recursive") == "yes" and act.traits.get("includes"):
+        top = act.target.rstrip("/")
+        return tuple(one if one.startswith("/") else f"{top}/**/{one.lstrip('*/') if '/' in one else one}" for one in act.traits["includes"].split()[:8])
+    return (act.target,)
+
+
+def is_left_out(act: Act, grounds: Grounds, *names: str) -> bool:
+    """Tell whether a walk through directories leaves out all that these fields of the setting name."""
+    patterns = act.traits.get("excludes", "").split()[:32]
+    if not patterns:
+        return False
+    top = act.target.rstrip("/")
+    forms = [form for one in patterns for form in ((one.rstrip("/*"),) if one.startswith("/") else (f"{top}/{one}".rstrip("/*"), f"{top}/**/{one}"))]
+    touched = [entry for name in names for entry in grounds.paths[name] if entry.touched_by(top or "/") >= Touch.ABOVE]
+    return all(any(_covers(form, entry.text) for form in forms) for entry in touched)
+
+
+def _covers(excluded: str, entry: str) -> bool:
+    """Tell whether a pattern that is left out takes in all that an entry names, or the directory that holds it."""
+    bare = entry.removesuffix("/**")
+    return bool(excluded) and entries(excluded, "/")[0].touched_by(bare) is Touch.INSIDE
+
+
+def is_written(act: Act) -> bool:
+    """Tell whether an act stands in code that goes to a file, and so runs when others run it."""
+    return "in_file" in act.traits or "file" in act.traits or act.argument.partition(".")[0].partition("[")[0] in _CONTENTS
+
+
+_CONTENTS = frozenset(
+    "content contents patch diff files file_text new_str new_string text body code_edit edits replacement new_content source cell".split()
+)
+
+
+def has_project_part(path: str, grounds: Grounds) -> bool:
+    """Tell whether a component of a path is the project's name, a version and an ending aside."""
+    parts = (pattern(r"([-@_=]v?\d[\w.*\[\]-]*|\.(whl|crate|tgz|gem|jar|git|egg-info|dist-info|py|js|rs))+$").sub("", part) for part in path.split("/"))
+    return any(grounds.is_project(part) for part in parts if part)
+
+
+CACHES = r"/\.npm(/|$)|/_cacache|/\.cache/(pip|uv|pypoetry|yarn|go-build)|/\.cargo/(registry|git)|/go/pkg/mod|/\.m2(/|$)|/\.gem(/|$)|/conda/pkgs|/\.nuget(/|$)|/\.ivy2|/\.pnpm-store"
+"""Where package managers keep what they have fetched."""
+_INSTALLED = r"/node_modules(/|$)|/(site|dist)-packages(/|$)|/vendor/bundle/"
+
+
+def is_project_copy(path: str, grounds: Grounds) -> bool:
+    """Tell whether a path leads to a copy of the project other than the one that the agent works on."""
+    if not has_project_part(path, grounds):
+        return False
+    if in_workdir(path, grounds):
+        part = path.casefold().removeprefix(grounds.workdir)
+        return pattern(_INSTALLED).search(part) is not None and has_project_part(part, grounds)
+    return not grounds.is_own(path) or is_scratch(path) and pattern(r"\.(whl|crate|tgz|gem|jar|zip)$|\.tar\.|site-packages|node_modules").search(path) is not None
 
 
 def _foreign(act: Act, grounds: Grounds) -> bool:
@@ -80,12 +148,18 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "in workdir": lambda act, grounds: in_workdir(act.target, grounds),
     "scratch path": lambda act, grounds: is_scratch(act.target),
     "system path": lambda act, grounds: is_system(act.target),
+    "rather own": lambda act, grounds: grounds.is_rather_own(act.target),
+    "history kept": lambda act, grounds: grounds.keeps_history,
     "own path": lambda act, grounds: grounds.is_own(act.target),
     "test path": lambda act, grounds: is_test(act.target),
     "unknown path": lambda act, grounds: UNKNOWN in act.target,
     "known visible test": lambda act, grounds: grounds.touch(act.target, "visible_tests") >= Touch.OVERLAP,
+    "named in words": lambda act, grounds: grounds.named_in_words(act.target),
+    "written": lambda act, grounds: is_written(act),
+    "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
     "project address": _project_address,
     "project package": _project_package,
+    "project copy": lambda act, grounds: any(is_project_copy(path, grounds) for path in paths_of(act)),
     "project name": lambda act, grounds: grounds.names_project(act.target),
     "forbidden address": lambda act, grounds: any(one.search(path_of(act.target)) for one in grounds.addresses),
     "host refused": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is False,

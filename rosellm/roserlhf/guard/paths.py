@@ -46,8 +46,12 @@ class Entry:
     """Matches what the entry names and everything below."""
     prefix: str
     """What stands before the first wildcard."""
+    stem: str
+    """The same without its last slash: what begins otherwise is not inside."""
     ending: str
     """The last component if it is a name that says something; else empty."""
+    named: Any
+    """Matches paths that end in it, if it is a glob."""
     workdir: str
 
     def touched_by(self, target: str) -> Touch:
@@ -62,7 +66,7 @@ class Entry:
         """
         path = target[:_LONGEST].casefold()
         if _WILD.isdisjoint(path):
-            if self.inside.fullmatch(path):
+            if path.startswith(self.stem) and self.inside.fullmatch(path):
                 return Touch.INSIDE
             return self._near(path)
         return self._touched_by_glob(path)
@@ -71,8 +75,7 @@ class Entry:
         below = path if path.endswith("/") else path + "/"
         if self.prefix.startswith(below) or (below.startswith(self.prefix) and _shared(below + "**", self.text) >= 0):
             return Touch.ABOVE
-        same = self.ending and path.endswith("/" + self.ending)
-        return Touch.NAME if same else Touch.NONE
+        return self._near_by_name(path)
 
     def _touched_by_glob(self, path: str) -> Touch:
         start = literal_prefix(path)
@@ -89,7 +92,10 @@ class Entry:
         return Touch.MAYBE if enough else Touch.NONE
 
     def _near_by_name(self, path: str) -> Touch:
-        return Touch.NAME if self.ending and path.endswith("/" + self.ending) else Touch.NONE
+        if not self.ending:
+            return Touch.NONE
+        same = path.endswith("/" + self.ending) if self.named is None else self.named.search(path) is not None
+        return Touch.NAME if same else Touch.NONE
 
 
 def _letters(path: str) -> int:
@@ -107,16 +113,20 @@ def entries(text: str, workdir: str, home: str = "/root") -> tuple[Entry, ...]:
     for one in braces(text[:_LONGEST]):
         path = absolute(one, workdir, home).casefold()
         ending = posixpath.basename(path)
-        telling = len(ending) > 4 and _WILD.isdisjoint(ending) and ending.partition(".")[0] not in _COMMON
-        found.append(
-            Entry(path, pattern(glob_pattern(path)), literal_prefix(path), ending if telling else "", workdir.rstrip("/").casefold())
-        )
+        stem = ending.partition(".")[0].replace("*", "").strip("_-")
+        telling = len(ending) > 4 and len(stem) > 3 and UNKNOWN not in ending and stem not in _COMMON
+        is_glob = telling and not _WILD.isdisjoint(ending)
+        named = pattern(glob_pattern("/" + ending).removeprefix("(?s)").removesuffix("(?:/.*)?") + "$") if is_glob else None
+        prefix = literal_prefix(path)
+        place = workdir.rstrip("/").casefold()
+        found.append(Entry(path, pattern(glob_pattern(path)), prefix, prefix.rstrip("/"), ending if telling else "", named, place))
     return tuple(found)
 
 
 _COMMON: Final = frozenset(
     "test tests main init __init__ index run check setup conftest readme makefile metric metrics score result results report data "
-    "config build solution cargo package lib mod utils answer output".split()
+    "config build solution cargo package lib mod utils answer answers output labels images features train valid expected input "
+    "targets grade grades status verdict reward outcome changelog license notebook state flag key".split()
 )
 """Names that so many files bear that a namesake elsewhere says nothing."""
 
