@@ -103,7 +103,7 @@ def replay_environment(
         got = f"trajectory_id={trajectory_id!r}, step={step!r}, every={every!r}"
         raise checks.fail(RangeError, "episodes", "be chosen in one way", got)
     config = load_recipe(folder / RUN).config
-    world = World.build(config, folder.name, environment)
+    world = World.build(config, folder.name, environment, run_folder=folder)
     _require_replayable(world.environment)
     with EventLog.read(folder / LOG) as log:
         summaries = list(log.summaries())
