@@ -150,7 +150,10 @@ PRETRAINED: Mapping[str, Mapping[str, Any]] = {
     "evaluate": {"tasks": 300},
 }
 """Other defaults for a pretrained model: fewer and longer episodes."""
-ENVIRONMENTS: Mapping[str, Mapping[str, Any]] = {"kitchen": {"max_turns": 16, "context_window": 384}}
+ENVIRONMENTS: Mapping[str, Mapping[str, Any]] = {
+    "kitchen": {"max_turns": 16, "context_window": 384},
+    "repair": {"max_turn_tokens": 32, "context_window": 192},
+}
 """Other defaults of `collect` for a built-in environment whose solutions do not fit into those of `shop`."""
 LEARNING_RATES = {"warm_start": {False: 1e-4, True: 1e-3}, "optimizer": {False: 2e-5, True: 2e-4}}
 """And smaller steps; larger again where adapters alone are trained (True)."""
