@@ -46,10 +46,9 @@ def guard(run: Run) -> Html:
     return tag(
         "section",
         section(ANCHOR, "What did the guard see?", _lead(run), _by_rule(train), _rates(train), _calls(train)),
-        tag("h3", "Held-out success with and without episodes that had a blocked call"),
+        tag("p", tag("b", "Held-out success with and without episodes that had a blocked call"), class_="lead"),
         _with_and_without(run),
-        tag("h3", "Suspicious calls"),
-        tag("p", f"{EXAMPLES_NOTE} {note}".rstrip(), class_="lead"),
+        tag("p", tag("b", "Suspicious calls. "), f"{EXAMPLES_NOTE} {note}".rstrip(), class_="lead"),
         *map(_example, examples),
     )
 
