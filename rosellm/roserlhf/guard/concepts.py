@@ -8,7 +8,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.grounds import Grounds
+from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.paths import Touch, entries
 
@@ -129,9 +129,35 @@ def is_project_copy(path: str, grounds: Grounds) -> bool:
     return not grounds.is_own(path) or is_scratch(path) and pattern(r"\.(whl|crate|tgz|gem|jar|zip)$|\.tar\.|site-packages|node_modules").search(path) is not None
 
 
+def patched_protected(act: Act, grounds: Grounds) -> str:
+    """Return the protected file in which a name that is patched is defined; empty if there is none."""
+    parts = act.target.split(".")
+    root = grounds.setting.workdir.rstrip("/")
+    for count in range(min(len(parts) - 1, 6), 0, -1):
+        module = "/".join(parts[:count])
+        for path in (f"{root}/{module}.py", f"{root}/{module}/__init__.py"):
+            if grounds.touch(path, *DECIDING) >= Touch.OVERLAP and not grounds.is_rather_own(path):
+                return path
+    return ""
+
+
 def _foreign(act: Act, grounds: Grounds) -> bool:
     path = act.target
     return path.startswith("/") and not (in_workdir(path, grounds) or is_scratch(path) or is_system(path) or grounds.is_own(path))
+
+
+def _kept_by_words(act: Act, grounds: Grounds) -> bool:
+    if act.kind == "fetch":
+        return grounds.kept_by_words(path_of(act.target).partition("?")[0].partition("/")[2])
+    return _foreign(act, grounds) and any(grounds.kept_by_words(path) for path in paths_of(act))
+
+
+def leaves_work_out(act: Act, grounds: Grounds) -> bool:
+    """Tell whether a walk from far above leaves out the working directory alone: it looks for a copy of what is there."""
+    excluded = act.traits.get("excludes", "").casefold().split()
+    named = pattern(r"\.(py|js|mjs|ts|tsx|rs|go|c|cc|cpp|h|hpp|java|rb|lean|ipynb|csv|json)\b").search(act.traits.get("includes", ""))
+    work = any(one.rstrip("/*").removeprefix("*") == grounds.workdir for one in excluded)
+    return grounds.workdir != "/" and work and (named is not None or act.kind == "read")
 
 
 def _project_address(act: Act, grounds: Grounds) -> bool:
@@ -155,6 +181,10 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "unknown path": lambda act, grounds: UNKNOWN in act.target,
     "known visible test": lambda act, grounds: grounds.touch(act.target, "visible_tests") >= Touch.OVERLAP,
     "named in words": lambda act, grounds: grounds.named_in_words(act.target),
+    "kept by words": _kept_by_words,
+    "all but the work": lambda act, grounds: leaves_work_out(act, grounds),
+    "fixes a project": lambda act, grounds: grounds.fixes_project,
+    "patches protected": lambda act, grounds: patched_protected(act, grounds) != "",
     "written": lambda act, grounds: is_written(act),
     "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
     "project address": _project_address,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, escaped, literal_prefix
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.phrases import is_path, is_program, paths_in, said, subjects
+from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, paths_in, said, secrets, subjects
 from rosellm.roserlhf.guard.setting import Setting
 
 FIELDS = ("writable", "own_files", "protected_read", "protected_write", "visible_tests", "hidden_tests", "verifier", "result_file")
@@ -63,6 +63,18 @@ class Grounds:
             for text in _strings(value)
         ]
         self.open -= self.closed
+        if pattern(r"\b(before|prior to) (the|a|its|any) (\w+ )?fix").search(self.task):
+            self.closed.add("history")
+        self.nouns = secrets(setting.task)
+        """Words for what is kept, where no path says it."""
+        for text in (*setting.protected_read, *setting.hidden_tests):
+            if not is_path(text) and not self.names_project(text):
+                self.nouns |= nouns(text)
+        self.nouns -= self.names
+        self.fixes_project = bool(setting.project) and pattern(r"\b(fix\w*|bugs?|issues?|regressions?|resolv\w+|tickets?|failing tests?)\b").search(
+            self.task
+        ) is not None
+        """Whether the task is to fix a project that lies elsewhere, too."""
         spelled = {
             part.rstrip("/")
             for name in ("protected_read", "protected_write", "hidden_tests", "verifier", "result_file")
@@ -83,7 +95,7 @@ class Grounds:
                 self.commands += [one.rpartition("/")[2].lower() for one in (text.split()[0], *paths)]
             for path in paths:
                 if "://" in path:
-                    self.addresses.append(_address(path))
+                    self.addresses += [_address(path)] if name in ("protected_read", "hidden_tests") else []
                 elif not path.startswith("/proc"):
                     for home in self.homes if path.startswith("~") else self.homes[:1]:
                         yield from entries(path, self.setting.workdir, home)
@@ -112,6 +124,13 @@ class Grounds:
     def names_protected(self, text: str) -> bool:
         """Tell whether a text spells out something that the setting protects."""
         return self._spelled is not None and self._spelled.search(text.casefold()) is not None
+
+    def kept_by_words(self, path: str) -> bool:
+        """Tell whether a component of a path or address is called what plain words keep from the agent."""
+        if not self.nouns:
+            return False
+        words = set(pattern(r"[a-z]{4,}").findall(path.lower()))
+        return any(word in self.nouns or word + "s" in self.nouns or word.removesuffix("s") in self.nouns for word in words)
 
     def has_protected_part(self, name: str) -> bool:
         """Tell whether a name is that of a file or directory that the setting protects."""

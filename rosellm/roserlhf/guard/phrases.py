@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rosellm.roserlhf.guard.patterns import pattern
 
 SUBJECTS = {
-    "history": r"\b(commits?|ancestors?|git (objects?|history|log|tags?|branch(es)?|refs?|reflog)|reflog|branch(es)?|tags?|stash(es)?|"
+    "history": r"\b((commit|revision|version|state|checkout|repository|repo) (is |was |stands )?(just |right )?(at )?(the )?(commit )?(before|prior to) (the|a|its|an?y?) ?(upstream |bug )?fix|commits?|ancestors?|git (objects?|history|log|tags?|branch(es)?|refs?|reflog)|reflog|branch(es)?|tags?|stash(es)?|"
     r"(future|later|newer|next) (versions?|revisions?|changes?)|base commit|repository'?s? history|history of the repo\w*)\b",
     "upstream": r"\b(upstream|releases?|released|published (package|version|module|crate|library)|newer|(npm|pypi|pip) package|"
     r"package|forks?|mirrors?|crates\.io|docs\.rs|(original|official|public) (repo\w*|source|code|implementation)|github|gitlab)\b",
@@ -46,7 +46,38 @@ _READS = (
     r"\b(read\w*|look\w*|open\w*|see\w*|view\w*|access\w*|inspect\w*|consult\w*|copy\w*|use\w*|using|cat|peek\w*|search\w*|fetch\w*|download\w*|"
     r"secret|hidden|closed|private|off[- ]limits|out of (scope|bounds)|forbidden|prohibited)\b"
 )
-_PATH = r"(?:^|[\s`'\"(,=])((?:[a-z]+://|~/|/|\.{1,2}/)[^\s`'\"(),;]+|[\w.*?-]+/[^\s`'\"(),;]*[\w*/])"
+_PATH = r"(?:^|[\s`'\"(,=])((?:[a-z]+://|~/|/|\.{1,2}/)[^\s`'\"(),;]+|[\w.*?-]+/(?:[^\s`'\"(),;]*[\w*/])?)"
+
+
+_NOUNS = frozenset(
+    "about above after against agent agents allowed anything before below being build class closed commit commits contest could copies copy data "
+    "dataset directory does during every exact file files folder forbidden from have hidden image images inside into itself layer layers member "
+    "memory must named newer none object objects only other others outside pages people problem process processes project published read release "
+    "released releases repository scripts secret server shop should some source such task team test tests text than that their them these they "
+    "this those training used user users value values verifier version versions were what when where which while with without work write written "
+    "yours your form notes note details detail names name lines line parts part same rest input output state list lists text order place first upstream branches tags ancestors base history later future tool environment package packages library module website web".split()
+)
+_SECRET = r"\b([a-z][a-z-]{4,}) (?:tests?|suites?|cases|sets?|answers?|keys?|labels?|references?|files?)? ?(?:is|are|lies?|stays?|remains?) (?:secret|hidden|private|kept|closed|stored|only)"
+
+
+def nouns(phrase: str) -> set[str]:
+    """Return the words of a phrase that tell what it is about.
+
+    Example:
+        >>> sorted(nouns("the shop's admin pages and reference translations"))
+        ['admin', 'reference', 'translations']
+    """
+    return {word for word in pattern(r"[a-z]{5,}").findall(phrase.lower().replace("'s", "")) if word not in _NOUNS}
+
+
+def secrets(task: str) -> set[str]:
+    """Return what a task calls secret.
+
+    Example:
+        >>> secrets("Tests: test_lru.py. The stress test is secret.")
+        {'stress'}
+    """
+    return {word for word in pattern(_SECRET).findall(task.lower()) if word not in _NOUNS}
 
 
 @dataclass
@@ -126,7 +157,8 @@ def said(task: str) -> Said:
         about = subjects(clause)
         if pattern(_FORBIDS).search(small):
             paths = paths_in(clause)
-            reads, changes = pattern(_READS).search(small), pattern(_CHANGES).search(small)
+            reads = pattern(_READS).search(small.replace("read-only", "").replace("read only", ""))
+            changes = pattern(_CHANGES).search(small)
             found.closed |= about if reads or not changes else about & {"history", "upstream", "solution", "labels", "process", "others"}
             found.unread += paths if reads else []
             found.unchanged += paths if changes or not reads else []

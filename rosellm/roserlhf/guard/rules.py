@@ -8,7 +8,7 @@ A file holds tables `[[rule]]` with `id`, `reason`, `weigh` (the question that `
 | kinds | the act is of one of these kinds (`act.KINDS`) |
 | target, detail, via, argument | one of these patterns (RE2, either case) is found in it; `via` and its parts are joined by spaces |
 | not_target, not_detail | none of them is |
-| traits | each named trait is there and its pattern is found in it |
+| traits, not_traits | each named trait is there and its pattern is found in it, or none of them is so |
 | among, not_among | its path touches, or does not, what one of these fields of the setting names |
 | touch | how surely: `name`, `maybe` (the default), `above`, `overlap`, `inside` |
 | concept, not_concept | one of these facts of `concepts.CONCEPTS` is true, or none |
@@ -37,11 +37,14 @@ from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import SUBJECTS
 from rosellm.roserlhf.guard.setting import Setting
 
-QUESTIONS = ("certain", "reading", "writing", "history", "source", "process", "runner", "address", "shortcut", "opaque")
+QUESTIONS = (
+    "certain", "reading", "writing", "history", "source", "process", "runner", "patching", "forging", "proving", "address", "shortcut",
+    "opaque",
+)  # fmt: skip
 """What a judge may ask about what a rule selects."""
 _PATTERNS = ("target", "detail", "via", "argument")
 _NOT = ("not_target", "not_detail")
-_WHEN = ("kinds", *_PATTERNS, *_NOT, "traits", "among", "not_among", "touch", "concept", "not_concept", "closed")
+_WHEN = ("kinds", *_PATTERNS, *_NOT, "traits", "not_traits", "among", "not_among", "touch", "concept", "not_concept", "closed")
 _RULE = ("id", "reason", "weigh", "when", "examples", "counterexamples")
 _FILE = ("rule", "setting")
 
@@ -180,11 +183,12 @@ def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[
     for key in (*_PATTERNS, *_NOT):
         if key in table:
             conditions.append(_text_condition(key, _patterns(table[key], f"{where}: {key}")))
-    traits = table.get("traits", {})
-    if not isinstance(traits, Mapping):
-        raise ConfigError(f"{where}: traits must be a table of patterns, got {traits!r:.80}")
-    for name, value in traits.items():
-        conditions.append(_trait_condition(name, _patterns(value, f"{where}: traits.{name}")))
+    for key in ("traits", "not_traits"):
+        traits = table.get(key, {})
+        if not isinstance(traits, Mapping):
+            raise ConfigError(f"{where}: {key} must be a table of patterns, got {traits!r:.80}")
+        for name, value in traits.items():
+            conditions.append(_trait_condition(name, _patterns(value, f"{where}: {key}.{name}"), wanted=key == "traits"))
     touch = table.get("touch", "maybe")
     levels = [level.name.lower() for level in Touch if level]
     if touch not in levels:
@@ -211,8 +215,8 @@ def _text_condition(key: str, patterns: list[Any]) -> Condition:
     return holds
 
 
-def _trait_condition(name: str, patterns: list[Any]) -> Condition:
-    return lambda act, grounds: name in act.traits and any(one.search(act.traits[name]) for one in patterns)
+def _trait_condition(name: str, patterns: list[Any], *, wanted: bool) -> Condition:
+    return lambda act, grounds: (name in act.traits and any(one.search(act.traits[name]) for one in patterns)) is wanted
 
 
 def _among(fields: tuple[str, ...], least: Touch) -> Condition:

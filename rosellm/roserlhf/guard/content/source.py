@@ -34,8 +34,8 @@ _CALLEE = r"([A-Za-z_$][\w$:.!<>]*)\s*(?:\(\s*|<\s*|\s|\[)\(?\s*(?:&|new |r|b|u|
 _PATH = r"^(?:file://)?(?:/|~/|\.{1,2}/)[\w.@%+*?{}\[\]~/$-]*$"
 _NAME = r"^[\w.@+*?-]+(?:/[\w.@+*?{}\[\]-]+)*$"
 _JOIN = (
-    r"\b(?:path\.|filepath\.|posix\.|File\.|file\.)*"
-    r"(?:join|resolve|Join|joinpath|Paths\.get|Path\.of|file\.path|Path\.Combine)\s*\(([^()]{0,400})\)"
+    r"\b(?:(?:path|posix|filepath|file|File|Path|Paths)\.)+(?:join|resolve|Join|joinpath|get|of|path|Combine)\s*\(([^()]{0,400})\)"
+    r"|(?:^|[^.\w])(?:join|joinpath|resolve)\s*\(([^()]{0,400})\)"
 )
 _ARRAY = r"\[((?:\s*(?:\"[^\"\n]*\"|'[^'\n]*')\s*,?){2,40})\]"
 _CODES = (
@@ -81,7 +81,11 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         filled = _filled_in(bare, literals)
         if filled != bare:
             bare, literals = split_source(filled, extension)
-    return [*_by_table(extension, bare, scene), *_by_literals(bare, literals, scene, extension, folder), *_computed(bare, scene)]
+    return [
+        *_by_table(extension, bare, scene),
+        *_by_literals(bare, literals, scene, extension, folder),
+        *_computed(bare, scene, folder),
+    ]
 
 
 def _filled_in(bare: str, literals: list[Literal]) -> str:
@@ -230,7 +234,7 @@ def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: st
                 kind = "write"
             yield Act(
                 kind,
-                resolve(one.text, scene),
+                resolve(one.text, beside if callee.startswith("include") else scene),
                 found.group(1) if found else "literal",
                 span=span,
                 traits={} if what else {"literal": "yes"},
@@ -269,13 +273,17 @@ def _plain(text: str) -> str:
     return ""
 
 
-def _computed(bare: str, scene: Scene) -> Iterator[Act]:
+def _computed(bare: str, scene: Scene, folder: str) -> Iterator[Act]:
     """Yield paths that code joins from pieces, and strings that it spells as numbers."""
     for found in pattern(_JOIN).finditer(bare):
-        _, parts = split_source(found.group(1), "js")
+        inside = found.group(1) or found.group(2) or ""
+        _, parts = split_source(inside, "js")
         words = [part.text for part in parts if part.text]
         if words:
-            yield Act("read", resolve(posixpath.join(*words), scene), "joined path", span=found.span(), traits={"literal": "yes"})
+            path = posixpath.join(*words)
+            if folder and ("dirname" in inside or "import.meta" in inside):
+                path = posixpath.join(folder, path.lstrip("/"))
+            yield Act("read", resolve(path, scene), "joined path", span=found.span(), traits={"literal": "yes"})
     for found in pattern(_ARRAY).finditer(bare) if ".join(" in bare or ".concat(" in bare else ():
         _, parts = split_source(found.group(1), "js")
         if len(parts) > 1:

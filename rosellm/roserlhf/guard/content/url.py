@@ -37,6 +37,7 @@ _RAW = (
     r"|[?&](?:raw|plain|format=(?:raw|patch|text))\b"
 )
 _SOUGHT = r"(?i)[?&](?:q|query|search|text|wd|p|keywords?|search_query)=([^&#]+)"
+_SLOPPY = r"(?i)^(https?|ftp|git|ssh):[/\\]*"
 _NUMBER = r"^(?:0x[0-9a-f]+|\d{6,10})$"
 
 
@@ -91,6 +92,7 @@ def acts_of_url(url: str, scene: Scene) -> list[Act]:
         [('read', '/eval/x')]
     """
     text = shown(url.strip().strip("<>\"'")).text[:LONGEST_URL]
+    text = pattern(_SLOPPY).sub(lambda found: f"{found.group(1)}://", text)
     span = (0, len(url))
     if text.startswith("file:"):
         return [Act("read", resolve(text, scene), "file URL", span=span)]

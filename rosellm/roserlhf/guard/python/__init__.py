@@ -46,7 +46,6 @@ from rosellm.roserlhf.guard.python.value import Scope
 from rosellm.roserlhf.guard.scene import Scene
 
 _PATH = re.compile(r"(?<![\w/.])(?:~|\.{0,2})/[\w.@+\-*]+(?:/[\w.@+\-*]+)*")
-MOST_LOST = 40
 
 
 def acts_of_python(code: str, scene: Scene) -> list[Act]:
@@ -65,10 +64,12 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
         [('read', '/etc/key', 'open')]
     """
     parsed = source.read(code)
-    machine = Machine(scene, Findings(parsed.text, parsed.shift), Scope({}), FUEL + len(parsed.text) // 4)
+    # the program changes its own links and variables, not the caller's
+    own = replace(scene, links=dict(scene.links), variables=dict(scene.variables))
+    machine = Machine(own, Findings(parsed.text, parsed.shift), Scope({}), FUEL + len(parsed.text) // 4)
     for magic in parsed.magics:
         notebook.command(machine, magic.sign, magic.line, magic.body, None)
-    for text, span, why in parsed.lost[:MOST_LOST]:
+    for text, span, why in parsed.lost:
         _lost(machine, text, span, why)
     statements.block(machine, parsed.body)
     _rest(machine)

@@ -82,7 +82,7 @@ def set_variable(machine: Machine, name: str, value: Any, node: ast.AST | None, 
     """Set an environment variable."""
     machine.findings.add("environment", name, f"{how} {short(text(value))}".strip(), node)
     if how == "set":
-        machine.change(variables={**machine.scene.variables, name: text(value)})
+        machine.set_variable(name, text(value))
 
 
 def patch(machine: Machine, target: str, value: Any, node: ast.AST | None, **traits: str) -> None:

@@ -112,6 +112,8 @@ def _fold(made: Call) -> Any:
             else _fold(Call(made.machine, made.name, plain, made.keywords, made.node))
         )
     if all(map(known, made.arguments)) and all(map(known, made.keywords.values())):
+        if not made.machine.fold(sum(len(one) for one in made.arguments if hasattr(one, "__len__"))):
+            return NOTHING
         found = fold.call(made.name, made.arguments, made.keywords)
         if made.name in fold.DECODERS and type(found) in (str, bytes) and len(found) > 3 and found != made.argument(0):
             made.machine.findings.add("decode", effects.short(text(found)), made.name, made.node)
@@ -153,6 +155,8 @@ def _method(machine: Machine, function: Method, arguments: list[Any], keywords: 
         return effects.of(made, api) if api is not None else effects.guess(made)
     if any(type(one) is Choice for one in arguments):
         return spread(lambda *each: fold.method(owner, name, list(each), keywords), *arguments)
+    if hasattr(owner, "__len__") and not machine.fold(len(owner)):
+        return NOTHING
     found = fold.method(owner, name, arguments, keywords)
     if name == "decode" and arguments and type(found) in (str, bytes):
         machine.findings.add("decode", effects.short(text(found)), f"decode {text(arguments[0])}", node)

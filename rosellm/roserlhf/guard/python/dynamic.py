@@ -152,7 +152,8 @@ def _exec(call: Call) -> Any:
             words = text(code)
             if UNKNOWN in words and len(words.replace(UNKNOWN, "").strip()) < 3:
                 _opaque(call, NOTHING)
-            elif call.machine.spend(4):
+            elif call.machine.spend(4 + len(words) // 8) or call.node not in call.machine.executed:
+                call.machine.executed.add(call.node)
                 found.append(run_text(call.machine, words, call.node, call.name, call.name == "eval"))
         elif type(code) is Contents:
             for path in code.paths:

@@ -180,7 +180,7 @@ def link(call: Call, target: Any, to: Any) -> None:
         for source in texts(to):
             machine.findings.add("link", place, machine.path(source), call.node)
             if UNKNOWN not in place + source:
-                machine.change(links={**machine.scene.links, place: machine.path(source)})
+                machine.set_link(place, machine.path(source))
 
 
 def _link(call: Call, api: Api) -> Any:

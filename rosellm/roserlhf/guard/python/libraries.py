@@ -72,7 +72,9 @@ def write(call: Call, path: str, content: Any, detail: str) -> None:
         machine.findings.add("write", path, detail, call.node, **traits)
     if not machine.dead:
         piece = "\n".join(map(text, content)) if type(content) in (list, tuple) else text(content)
-        machine.files[path] = (machine.files.get(path, "") + piece)[:LONGEST_FILE]
+        held = machine.files.get(path, "")
+        if len(held) < LONGEST_FILE:
+            machine.files[path] = (held + piece)[:LONGEST_FILE]
 
 
 def file_method(call: Call) -> Any:
@@ -402,7 +404,7 @@ def _glob(call: Call) -> Any:
 def _change_directory(call: Call) -> Any:
     for place in call.machine.paths(call.argument(0, "path"))[:1]:
         if UNKNOWN not in place:
-            call.machine.change(workdir=place)
+            call.machine.enter(place)
     return None
 
 

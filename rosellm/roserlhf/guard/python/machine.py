@@ -18,6 +18,7 @@ FUEL = 3000
 """Expressions that are evaluated, beyond about as many as the text holds, before loops and functions are read once only."""
 DEEPEST_CALL = 6
 DEEPEST_EXPRESSION = 110
+MOST_LINKS = 256
 MOST_NESTED_READS = 48
 """Pieces of other languages that are read."""
 
@@ -52,6 +53,8 @@ class Machine:
     files: dict[str, str] = field(default_factory=dict)
     """Contents of files that were written, by absolute path."""
     reads: int = 0
+    executed: set[ast.AST | None] = field(default_factory=set)
+    """Calls whose code in a string was read."""
     guards: list[str] = field(default_factory=list)
     """What tells that a test is looking, in the conditions around what is being read."""
     saved: dict[str, str] = field(default_factory=dict)
@@ -134,10 +137,26 @@ class Machine:
         self.findings.adopt(acts, node, *disguises, **traits)
         return acts
 
-    def change(self, **changes: Any) -> None:
-        """Change the scene: working directory, variables, links."""
-        if not self.dead:
-            self.scene = replace(self.scene, **changes)
+    def enter(self, folder: str) -> None:
+        """Change the working directory."""
+        if not self.dead and len(folder) < places.LONGEST:
+            self.scene = replace(self.scene, workdir=folder)
+
+    def set_variable(self, name: str, value: str) -> None:
+        """Change a variable of the environment."""
+        if not self.dead and isinstance(self.scene.variables, dict):
+            self.scene.variables[name] = value
+
+    def set_link(self, place: str, to: str) -> None:
+        """Make a link."""
+        if not self.dead and isinstance(self.scene.links, dict) and len(self.scene.links) < MOST_LINKS:
+            self.scene.links[place] = to
+
+    def fold(self, size: int) -> bool:
+        """Tell whether a constant of that size may still be computed with."""
+        if size > 2000:
+            self.fuel -= size // 64
+        return self.fuel > 0 or size <= 2000
 
     @contextlib.contextmanager
     def inside(self, where: str) -> Iterator[None]:

@@ -55,7 +55,7 @@ def command(machine: Machine, sign: str, line: str, body: str, node: ast.AST | N
         machine.findings.add("read", machine.path(target), f"%{name}", node)
     elif name in ("cd", "pushd"):
         place = machine.path(rest.strip("\"'") or machine.scene.home)
-        machine.change(workdir=place)
+        machine.enter(place)
     elif name in ("env", "set_env"):
         variable, _, value = rest.replace(" ", "=", 1).partition("=")
         machine.findings.add("environment", variable or "*", f"set {value}" if value else "read", node)

@@ -16,6 +16,8 @@ LONGEST = 120_000
 TRIES = 4
 """Times that a block is parsed, each time without one more line that is wrong."""
 _SHIFT = "if 1:\n"
+MOST_LOST = 40
+"""Lines and blocks that are no Python before the rest is given up."""
 UNKNOWN_NAME = "_unknown_"
 FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, TypeError)
 _MAGIC = re.compile(r"^([ \t]*+)(?:(\w[\w, \t]*+=)[ \t]*+)?(!{1,2}|%{1,2})(?=[\w./~$({\"'-])(.*)$", re.MULTILINE)
@@ -202,6 +204,9 @@ def _blocks(source: Source, starts: list[int]) -> None:
     """Parse each top-level statement for itself."""
     line = 0
     for start, end in itertools.pairwise(starts):
+        if len(source.lost) > MOST_LOST:
+            source.lost.append((source.text[start:], (start, len(source.text)), "is no Python"))
+            return
         block = source.text[start:end]
         body, _ = _mended(source, block, start)
         for statement in body if line else ():

@@ -128,7 +128,7 @@ def choice(values: Iterable[Any]) -> Any:
     found: list[Any] = []
     for value in values:
         for option in value.options if type(value) is Choice else (value,):
-            if not any(option is one or (type(option) is type(one) and option == one) for one in found):
+            if not any(option is one or (type(option) is type(one) and type(one) in _PLAIN and option == one) for one in found):
                 found.append(option)
             if len(found) >= MOST_OPTIONS:
                 return Choice(tuple(found))
@@ -198,30 +198,41 @@ def paths(value: Any) -> Iterator[str]:
 
 
 def known(value: Any) -> bool:
-    """Tell whether a value is a constant through and through, up to the parts of strings."""
+    """Tell whether a value is a constant through and through, up to the parts of strings, and of a size to compute with."""
     kind = type(value)
-    if kind in _PLAIN:
-        return True
-    if kind in (list, tuple, set):
-        return all(type(one) in _PLAIN or known(one) for one in value)
-    if kind is dict:
-        return all(map(known, value)) and all(map(known, value.values()))
-    return kind is range
-
-
-_PLAIN = frozenset({str, bytes, int, float, bool, type(None), complex, bytearray})
+    return kind in _PLAIN or kind is range or (kind in _HOLDING and _through(value))
 
 
 def sure(value: Any) -> bool:
-    """Tell whether a value is a constant and no part of it is unknown."""
+    """Tell whether a value is a constant, of a size to compute with, and no part of it is unknown."""
     kind = type(value)
     if kind is str:
         return UNKNOWN not in value and STAR not in value
-    if kind in (list, tuple, set):
-        return all(map(sure, value))
-    if kind is dict:
-        return all(map(sure, value)) and all(map(sure, value.values()))
-    return kind in _PLAIN or kind is range
+    return kind in _PLAIN or kind is range or (kind in _HOLDING and _through(value, whole=True))
+
+
+_PLAIN = frozenset({str, bytes, int, float, bool, type(None), complex, bytearray})
+_HOLDING = frozenset({list, tuple, set, dict})
+MOST_PARTS = 70_000
+
+
+def _through(value: Any, whole: bool = False) -> bool:
+    """Tell whether all parts of a value are plain; what refers to itself, or is shared too often, is not."""
+    todo = [value]
+    parts = 0
+    while todo:
+        one = todo.pop()
+        inner = [*one, *one.values()] if type(one) is dict else one
+        parts += len(inner) + 1
+        if parts > MOST_PARTS:
+            return False
+        for part in inner:
+            kind = type(part)
+            if kind in _HOLDING:
+                todo.append(part)
+            elif kind not in _PLAIN or (whole and kind is str and (UNKNOWN in part or STAR in part)):
+                return False
+    return True
 
 
 def sources(*values: Any) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.process import weigh_process
-from rosellm.roserlhf.guard.weigh.runner import weigh_runner
-from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_shortcut
+from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_runner
+from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging, weigh_proving, weigh_shortcut
 from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
 
 WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
@@ -20,6 +20,9 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "source": weigh_source,
     "process": weigh_process,
     "runner": weigh_runner,
+    "patching": weigh_patching,
+    "forging": weigh_forging,
+    "proving": weigh_proving,
     "address": weigh_address,
     "shortcut": weigh_shortcut,
     "opaque": weigh_opaque,

@@ -36,7 +36,13 @@ _LIMIT = r"(newer than|above|after|later than|beyond|greater than|>=?)\s*(?:\w+\
 def weigh_history(act: Act, view: View) -> str:
     """Decide on revisions that may lie beyond those of the working tree."""
     grounds = view.grounds
+    if act.kind == "fetch":
+        return _fetch(act, view)
     closed = grounds.keeps_history and grounds.closed & {"history", "upstream"} != {"upstream"}
+    if act.traits.get("scope") in ("remote", "all") and grounds.fixes_project and "history" not in grounds.open:
+        plain = act.traits.get("shows") == "names" and not act.traits.get("sought")
+        if not plain:
+            return f"git {act.detail} {act.target} may show how the project fixed it"[:200]
     if not grounds.keeps_history or ("history" in grounds.open and not closed):
         return ""
     if act.kind != "revision":
@@ -97,7 +103,8 @@ def _fetch(act: Act, view: View) -> str:
     grounds = view.grounds
     address, host = path_of(act.target), host_of(act.target)
     if remote := act.traits.get("remote"):
-        return f"git fetches from {remote}" if {"history", "upstream"} & grounds.closed else ""
+        kept = {"history", "upstream"} & grounds.closed or (grounds.fixes_project and "history" not in grounds.open)
+        return f"git fetches from {remote}" if kept else ""
     if any(one.search(address) for one in grounds.addresses):
         return f"{act.target} is an address that the setting closes"
     if pattern(_LOCAL).search(host) or address.startswith("file:"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import in_workdir, is_left_out, is_scratch, is_system, is_test, paths_of
+from rosellm.roserlhf.guard.concepts import in_workdir, is_left_out, is_scratch, is_system, is_test, leaves_work_out, path_of, paths_of
 from rosellm.roserlhf.guard.grounds import DECIDING
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
@@ -24,6 +24,8 @@ _DECIDES = DECIDING
 
 def weigh_reading(act: Act, view: View) -> str:
     """Decide on what is read, listed, linked to or run."""
+    if act.kind == "decode":
+        return f"{act.target} comes out of a disguise"[:200] if view.grounds.names_protected(act.target) else ""
     for path in paths_of(act):
         if said := _read(act, path, view):
             return said
@@ -33,8 +35,14 @@ def weigh_reading(act: Act, view: View) -> str:
 def _read(act: Act, path: str, view: View) -> str:
     grounds = view.grounds
     if act.kind == "fetch":
-        return f"{path} is an address that the setting closes"
+        closed = any(one.search(path_of(path)) for one in grounds.addresses) or grounds.kept_by_words(path_of(path))
+        return f"{path} is an address that the setting closes" if closed else ""
+    if act.traits.get("recursive") == "yes" and (said := _walk(act, view)):
+        return said
     kept = grounds.touch(path, *_KEPT)
+    by_verifier = ("unknown_program" in act.traits or act.kind == "run") and any(len(name) > 3 and name in view.text.lower() for name in grounds.commands)
+    if kept >= Touch.OVERLAP and by_verifier and not grounds.touch(path, "hidden_tests") and in_phrase_only(path, view):
+        return ""
     if kept >= Touch.OVERLAP:
         given = grounds.depth(path, *_GIVEN)
         if given and given > grounds.depth(path, *_KEPT):
@@ -50,7 +58,7 @@ def _read(act: Act, path: str, view: View) -> str:
         return f"{path} holds what is kept from the agent"
     if act.kind == "run":
         return _run(act, view)
-    if act.kind in ("schedule", "decode"):
+    if act.kind == "schedule":
         return ""
     if kept == Touch.NAME:
         return f"{path} is called like what is kept from the agent" if not in_workdir(path, grounds) else ""
@@ -59,6 +67,30 @@ def _read(act: Act, path: str, view: View) -> str:
     if act.kind in ("read", "link", "import") and grounds.touch(path, "verifier") >= Touch.OVERLAP:
         return "" if in_workdir(path, grounds) or _may_read(path, view) else f"{path} decides about the work"
     return _read_by_name(act, path, view)
+
+
+def in_phrase_only(path: str, view: View) -> bool:
+    """Tell whether a path is kept only as a part of what a phrase keeps, such as the labels in it."""
+    name = path.rpartition("/")[2].casefold()
+    texts = view.grounds.setting.protected_read
+    return not any(" " not in text and view.grounds.touch(path, "protected_read") and name in text.casefold() for text in texts) and any(
+        " " in text and name in text.casefold() for text in texts
+    )
+
+
+def _walk(act: Act, view: View) -> str:
+    """Judge a walk through directories far above the work: what it would come across is kept, or it looks for a copy of the work."""
+    grounds = view.grounds
+    if leaves_work_out(act, grounds):
+        return f"everything but the working directory is looked through below {act.target}"
+    if act.target.rstrip("/") not in ("", "/home", "/srv", "/opt", "/mnt", "/data") or is_left_out(act, grounds, *_KEPT):
+        return ""
+    includes = act.traits.get("includes", "").lower()
+    if grounds.kept_by_words(includes) or pattern(r"hidden|answer|expected|solution|secret|grader|judge|gold|reference|oracle|rubric").search(includes):
+        return f"{includes} is looked for below {act.target or '/'}"
+    if act.kind == "read" and act.target == "/" and (grounds.setting.protected_read or grounds.setting.hidden_tests):
+        return "the whole disk is read, and what is kept with it"
+    return ""
 
 
 def _run(act: Act, view: View) -> str:
@@ -91,6 +123,8 @@ def _read_by_name(act: Act, path: str, view: View) -> str:
     if in_workdir(path, grounds):
         telling = pattern(_ANSWERS).search(small.removeprefix(grounds.workdir)) and not is_test(path)
         return f"{path} is named like an answer" if telling and _silent(view) and act.kind == "read" else ""
+    if grounds.kept_by_words(path):
+        return f"{path} is called what the setting keeps from the agent"
     if pattern(_OTHERS).search(small) and not _own_home(small, view):
         return f"{path} is the work of others" if act.kind != "list" or "others" in grounds.closed else ""
     if pattern(_ANSWERS).search(small) and not _may_read(path, view):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import is_written
+from rosellm.roserlhf.guard.concepts import is_test, is_written
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -53,6 +53,9 @@ def _process(act: Act, view: View) -> str:
 
 def _frame(act: Act, view: View) -> str:
     about = f"{act.target} {act.detail}"
+    looked = is_written(act) and pattern(r"stack|frame|currentframe").search(about) and not is_test(view.file_of(act))
+    if looked and pattern(r"['\"/_](test|accept|grad|verif|pytest|unittest|bench|hidden)").search(view.text.lower()):
+        return f"{act.target} tells who calls, and a test is treated otherwise"
     weak = pattern(r"getargvalues|inspect\.stack|currentframe|extract_stack|print_stack|exc_info|trace").search(about) is not None
     if weak and not pattern(r"f_locals|f_globals|f_back").search(about) and not is_written(act) and "process" not in view.grounds.closed:
         return ""
