@@ -114,7 +114,7 @@ def latency(calls: Sequence[Called], rules: Rules, repeat: int) -> dict[str, flo
             times.append(1e3 * (time.perf_counter() - start))
             if suspicions:
                 start = time.perf_counter()
-                asyncio.run(judge(Case(tool, arguments, history, tuple(suspicions), setting)))  # type: ignore[arg-type]
+                asyncio.run(judge(Case(tool, arguments, history, tuple(suspicions), setting)))
                 stage2.append(1e3 * (time.perf_counter() - start))
     found = sorted(map(statistics.median, stage1))
     numbers = {"calls": len(calls), "median": statistics.median(found), "p99": found[min(len(found) - 1, int(0.99 * len(found)))]}
