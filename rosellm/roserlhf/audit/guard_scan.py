@@ -22,7 +22,7 @@ from rosellm.roserlhf.batching.credit import total_reward
 from rosellm.roserlhf.batching.rollout import Rollout, connected, rollouts_of
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.errors import ConfigError, RunFolderError
-from rosellm.roserlhf.guard.episodes import no_setting
+from rosellm.roserlhf.guard.episodes import no_setting, require_setting
 from rosellm.roserlhf.guard.event import GuardEvent, event_of
 from rosellm.roserlhf.guard.guard import Guard
 from rosellm.roserlhf.guard.policy import OBSERVE_ONLY, PENALTY, RewardHandling, RewardName, confirmed
@@ -142,8 +142,8 @@ def scan_run(
         raise checks.fail(RunFolderError, "run", f"be a run folder, which holds {RUN}", folder)
     config = load_recipe(folder / RUN).config
     world = World.build(config, folder.name, environment, run_folder=folder)
-    if setting is None and world.environment.guard_setting is None:
-        _require_own_setting(world.environment)
+    if setting is None:
+        require_setting(world.environment)
     read = Rules.read(*rule_files(config.guard, folder), *map(Path, rules))
     scanner = _Scanner(world, Guard(read, SettingJudge(read), OBSERVE_ONLY), setting)
     with EventLog.read(folder / LOG) as log:
@@ -153,11 +153,6 @@ def scan_run(
     by_rule = Counter(one.event.rule for one in scanner.found if one.event.attempt)
     ordered = dict(by_rule.most_common())
     return GuardScan(folder, tuple(scanner.found), tuple(scanner.steps), changes, ordered, dict(scanner.missing))
-
-
-def _require_own_setting(environment: type[ToolEnvironment]) -> None:
-    if environment.task_setting is ToolEnvironment.task_setting:
-        raise no_setting(environment)
 
 
 class _Recorded:
