@@ -52,7 +52,7 @@ class Reading:
     """What is known of a call before any rule."""
 
     acts: tuple[Act, ...]
-    """In the order of the call; equal ones once."""
+    """In the order of the call; those that differ in nothing but their place once."""
     scene: Scene
     text: str
     """The arguments as `name: value` lines, long ones shortened in the middle."""
@@ -96,7 +96,7 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
 
 
 def _key(act: Act) -> tuple[Any, ...]:
-    return (act.kind, act.target, act.detail, act.argument, act.span, act.via)
+    return (act.kind, act.target, act.detail, act.argument, act.via)
 
 
 def _home(workdir: str) -> str:

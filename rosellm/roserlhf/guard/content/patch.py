@@ -83,40 +83,39 @@ def _changes(patch: str) -> Iterator[_Change]:
     """Yield the files of a patch in order; lines that belong to none are left out."""
     now: _Change | None = None
     in_hunk = False
-    before = ""
-    offset = 0
-    for line in patch.split("\n"):
-        start, offset = offset, offset + len(line) + 1
-        line = line.rstrip("\r")
-        if line.startswith(("diff --git ", *_BEGIN[:3])) or (line.startswith("--- ") and not in_hunk):
-            if line.startswith("--- "):
-                before = _name(line[4:])
-                if now is not None and not now.added and not now.removed and now.path in (before, _name(line[4:])):
-                    continue
-                if now is not None and before == "/dev/null":
-                    now.verb = "new"
-                    continue
-                continue
+    lines = [line.rstrip("\r") for line in patch.split("\n")]
+    start = number = 0
+    while number < len(lines):
+        line, begin = lines[number], start
+        after = lines[number + 1] if number + 1 < len(lines) else ""
+        pair = line.startswith("--- ") and after.startswith("+++ ")
+        start += len(line) + 1
+        number += 1
+        if pair or (line.startswith("+++ ") and not in_hunk):
+            if pair:
+                start += len(after) + 1
+                number += 1
+            old, new = (_name(line[4:]), _name(after[4:])) if pair else ("", _name(line[4:]))
+            path = new if new != "/dev/null" else old
+            if now is None or now.around or path != now.path:
+                if now is not None:
+                    yield _until(now, begin)
+                now = _Change(path, start=begin)
+            now.verb = "deleted" if new == "/dev/null" else "new" if old == "/dev/null" else now.verb
+            in_hunk = False
+        elif line.startswith(("diff --git ", *_BEGIN[:3])):
             if now is not None:
-                now.end = start
-                yield now
-            now, in_hunk = _begun(line, start), line.startswith("*** ")
-        elif line.startswith("+++ ") and not in_hunk:
-            name = _name(line[4:])
-            if now is None or now.added or now.removed or name not in (now.path, "/dev/null"):
-                if now is not None and (now.added or now.removed or now.verb != "existing"):
-                    now.end = start
-                    yield now
-                now = _Change(name if name != "/dev/null" else before, start=start)
-            if name == "/dev/null":
-                now.verb = "deleted"
-            elif before == "/dev/null":
-                now.verb = "new"
+                yield _until(now, begin)
+            now, in_hunk = _begun(line, begin), line.startswith("*** ")
         elif now is not None:
             in_hunk = _line(now, line, in_hunk)
     if now is not None:
-        now.end = len(patch)
-        yield now
+        yield _until(now, len(patch))
+
+
+def _until(change: _Change, end: int) -> _Change:
+    change.end = end
+    return change
 
 
 def _begun(line: str, start: int) -> _Change:

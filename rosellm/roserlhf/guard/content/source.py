@@ -11,6 +11,7 @@ import base64
 import binascii
 import posixpath
 import shlex
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -29,6 +30,8 @@ LONGEST_EVIDENCE = 160
 LONGEST_FILLED = 20_000
 """Characters of code in which constants are filled in."""
 MOST_CONSTANTS = 40
+_QUOTED_TOO = ("environment", "link", "detect")
+"""Kinds of acts whose patterns may begin within a string."""
 _ASSIGNED = r"\b([A-Za-z_]\w{0,60})\s*(?:\[\])?\s*(?::\s*[&\w' ]{1,30})?\s*:?=\s*$"
 _CALLEE = r"([A-Za-z_$][\w$:.!<>]*)\s*(?:\(\s*|<\s*|\s|\[)\(?\s*(?:&|new |r|b|u|L|f|@)?$"
 _PATH = r"^(?:file://)?(?:/|~/|\.{1,2}/)[\w.@%+*?{}\[\]~/$-]*$"
@@ -82,7 +85,7 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         if filled != bare:
             bare, literals = split_source(filled, extension)
     return [
-        *_by_table(extension, bare, scene),
+        *_by_table(extension, bare, literals, scene),
         *_by_literals(bare, literals, scene, extension, folder),
         *_computed(bare, scene, folder),
     ]
@@ -137,12 +140,15 @@ def _rules(extension: str) -> tuple[_Rule, ...]:
     )
 
 
-def _by_table(extension: str, bare: str, scene: Scene) -> Iterator[Act]:
+def _by_table(extension: str, bare: str, literals: list[Literal], scene: Scene) -> Iterator[Act]:
     """Yield the acts that the table's patterns find."""
     program = ""
+    starts = [one.start for one in literals]
     for rule in _rules(extension):
         matches = []
         for found in rule.find.finditer(bare):
+            if rule.kind not in _QUOTED_TOO and _inside(found.start(), literals, starts):
+                continue
             matches.append(found)
             if len(matches) >= MOST_MATCHES:
                 break
@@ -160,6 +166,12 @@ def _by_table(extension: str, bare: str, scene: Scene) -> Iterator[Act]:
             target = target.strip(". ") if rule.kind == "patch" else resolve(target, scene) if rule.kind == "link" else target
             target = "?" if rule.kind == "exit" and not target.isdigit() and target not in ("true", "ExitSuccess") else target
             yield Act(rule.kind, target.strip()[:LONGEST_EVIDENCE], detail[:LONGEST_EVIDENCE], span=found.span(), traits=traits)
+
+
+def _inside(place: int, literals: list[Literal], starts: list[int]) -> bool:
+    """Say whether a place is within a string."""
+    at = bisect_right(starts, place) - 1
+    return at >= 0 and starts[at] < place < literals[at].end - 1
 
 
 def _filled(text: str, found: Any) -> str:

@@ -5,7 +5,8 @@ Traits that acts carry (a trait that does not apply is absent; flags are `yes`):
 | trait | of | meaning |
 |---|---|---|
 | where | all | part of the program: `import` (module level), `main` (under `__name__ == "__main__"` or in a function `main`), \
-`child` (after fork), `test NAME`, `function NAME`; code inside this code has its own, and this one's as `outer` |
+`child` (after fork), `atexit`, `signal`, `background` (threads, timers), `hook`, \
+`test NAME`, `function NAME`; code inside this code has its own, and this one's as `outer` |
 | file | all | path of the file that the program writes the code to in which this was found |
 | guess | read, write, fetch | the function is not known: an argument looks like a path or address |
 | mode | write | how the file was opened |
@@ -19,7 +20,7 @@ Traits that acts carry (a trait that does not apply is absent; flags are `yes`):
 | use | environment | `copy`: all variables are handed on to a child |
 | child | environment | it is set for a child only |
 | own | process, frame | it is the program's own process, child or function |
-| depth | frame | how far up the stack, if it is said |
+| depth, root | frame | how far up the stack, if it is said; module that the frame or function was reached by |
 | hook | patch, define | something that is called from now on; the test runner's |
 | value | patch | what it is replaced by: `function`, `class`, `object`, `name`, `constant` |
 | always | patch | what the replacement returns whatever it is given: `true`, `none`, `0` |
@@ -31,6 +32,7 @@ Traits that acts carry (a trait that does not apply is absent; flags are `yes`):
 | function | exit | function or statement that leaves |
 | source | opaque | what gave the code that only running would tell |
 | method, split | fetch | function; split of a data set |
+| name, parameters | code | the function that takes the shortcut and how many inputs it has; further ones in `shortcuts.function` |
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.python import calling, notebook, source, statements, words
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.machine import FUEL, Machine
-from rosellm.roserlhf.guard.python.value import Scope
+from rosellm.roserlhf.guard.python.value import Closure, Klass, Scope
 from rosellm.roserlhf.guard.scene import Scene
 
 _PATH = re.compile(r"(?<![\w/.])(?:~|\.{0,2})/[\w.@+\-*]+(?:/[\w.@+\-*]+)*")
@@ -66,7 +68,7 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     parsed = source.read(code)
     # the program changes its own links and variables, not the caller's
     own = replace(scene, links=dict(scene.links), variables=dict(scene.variables))
-    machine = Machine(own, Findings(parsed.text, parsed.shift), Scope({}), FUEL + len(parsed.text) // 4)
+    machine = Machine(own, Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text) // 4)
     for magic in parsed.magics:
         notebook.command(machine, magic.sign, magic.line, magic.body, None)
     for text, span, why in parsed.lost:
@@ -91,7 +93,9 @@ def _rest(machine: Machine) -> None:
         if id(made.node) not in machine.visited:
             machine.findings.where = where
             machine.calls = 0
-            calling.run(machine, made, [], {})
+            own = calling.instance(machine, made.owner, [], {}) if type(made) is Closure and type(made.owner) is Klass else None
+            if id(made.node) not in machine.visited:
+                calling.run(machine, made, [own] if own is not None else [], {})
     machine.findings.where = "import"
 
 

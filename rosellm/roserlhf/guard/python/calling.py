@@ -6,7 +6,20 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
-from rosellm.roserlhf.guard.python import apis, assigning, attributes, effects, expressions, fold, libraries, names, statements
+from rosellm.roserlhf.guard.python import (
+    apis,
+    assigning,
+    attributes,
+    containers,
+    effects,
+    expressions,
+    files,
+    fold,
+    libraries,
+    names,
+    services,
+    statements,
+)
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import DEEPEST_CALL, Machine
 from rosellm.roserlhf.guard.python.value import (
@@ -68,7 +81,7 @@ def call(machine: Machine, function: Any, arguments: list[Any], keywords: dict[s
         case Partial():
             return call(machine, function.function, [*function.arguments, *arguments], {**function.keywords, **keywords}, node)
         case Klass():
-            return _instance(machine, function, arguments, keywords)
+            return instance(machine, function, arguments, keywords)
         case Choice():
             return choice([call(machine, one, arguments, keywords, node) for one in function.options])
         case Instance():
@@ -85,8 +98,8 @@ def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: di
         return handler(made)
     if name in fold.PURE:
         return _fold(made)
-    if name.startswith(libraries.GIT):
-        return libraries.git(made)
+    if name.startswith(services.GIT):
+        return services.git(made)
     api = apis.table().find(name)
     if api is None and "." in name:
         last = name[name.rindex(".") + 1 :]
@@ -102,6 +115,13 @@ def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: di
     return effects.guess(made)
 
 
+def _size(made: Call) -> int:
+    """Return about how much a function goes through, or makes."""
+    if made.name in ("range", "bytes", "bytearray") and made.arguments and type(made.arguments[-1]) is int:
+        return max(abs(one) for one in made.arguments if type(one) is int)
+    return sum(len(one) for one in made.arguments if hasattr(one, "__len__"))
+
+
 def _fold(made: Call) -> Any:
     """Call a function that only computes."""
     if any(type(one) in (Choice, Place) for one in made.arguments):
@@ -112,7 +132,7 @@ def _fold(made: Call) -> Any:
             else _fold(Call(made.machine, made.name, plain, made.keywords, made.node))
         )
     if all(map(known, made.arguments)) and all(map(known, made.keywords.values())):
-        if not made.machine.fold(sum(len(one) for one in made.arguments if hasattr(one, "__len__"))):
+        if not made.machine.fold(_size(made)):
             return NOTHING
         found = fold.call(made.name, made.arguments, made.keywords)
         if made.name in fold.DECODERS and type(found) in (str, bytes) and len(found) > 3 and found != made.argument(0):
@@ -138,13 +158,13 @@ def _method(machine: Machine, function: Method, arguments: list[Any], keywords: 
     made = Call(machine, name, arguments, keywords, node, owner)
     kind = type(owner)
     if kind is Place:
-        return libraries.place_method(made)
+        return files.place_method(made)
     if kind is File:
-        return libraries.file_method(made)
+        return files.file_method(made)
     if kind is Contents:
-        return libraries.contents_method(made)
+        return containers.contents_method(made)
     if kind in (list, dict, set):
-        found = libraries.collection_method(made)
+        found = containers.collection_method(made)
         if found is not None:
             return found
     if kind in (Instance, Thing):
@@ -163,7 +183,8 @@ def _method(machine: Machine, function: Method, arguments: list[Any], keywords: 
     return found
 
 
-def _instance(machine: Machine, klass: Klass, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def instance(machine: Machine, klass: Klass, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """Make an object of a class, and read what its `__init__` does."""
     made = Instance(klass, {})
     start = attributes.of_class(klass, "__init__")
     if type(start) is Closure:
@@ -196,11 +217,17 @@ def run(machine: Machine, function: Closure, arguments: list[Any], keywords: dic
         machine.scope, machine.returned, machine.leaving, machine.findings.where = outer, returned, leaving, where
 
 
+_FIXTURES = frozenset(("monkeypatch", "mocker"))
+"""Parameters that a test runner fills in."""
+
+
 def _bound(machine: Machine, function: Closure, arguments: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
     """Bind parameters; those that nothing is known of stay unknown."""
     names_of = function.node.args
     positional = [*names_of.posonlyargs, *names_of.args]
-    bound: dict[str, Any] = {one.arg: NOTHING for one in (*positional, *names_of.kwonlyargs)}
+    bound: dict[str, Any] = {
+        one.arg: Thing(one.arg) if one.arg in _FIXTURES else NOTHING for one in (*positional, *names_of.kwonlyargs)
+    }
     if function.defaults:
         bound.update({one.arg: value for one, value in zip(positional[-len(function.defaults) :], function.defaults, strict=False)})
     bound.update(function.keyword_defaults)

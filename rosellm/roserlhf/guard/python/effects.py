@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act, ActKind
-from rosellm.roserlhf.guard.python import names, places
+from rosellm.roserlhf.guard.python import leaving, names, places
 from rosellm.roserlhf.guard.python.apis import Api
 from rosellm.roserlhf.guard.python.findings import short as short
 from rosellm.roserlhf.guard.python.fold import NOTHING
@@ -22,6 +22,7 @@ from rosellm.roserlhf.guard.python.value import (
     Contents,
     File,
     Klass,
+    Partial,
     Place,
     Thing,
     names_in,
@@ -352,8 +353,13 @@ def _plain(kind: ActKind) -> Callable[[Call, Api], Any]:
         if kind == "process" and type(value) is Thing:
             if value.name == "os.getpid()" or value.subject == "self":
                 traits["own"] = "yes"
-            target = text(value.subject) if type(value.subject) is str else value.name or UNKNOWN
+            about = value.name if api.places[0].position >= 0 and value.name else UNKNOWN
+            target = text(value.subject) if type(value.subject) is str else about
+            if traits and call.name in ("os.kill", "os.killpg", "signal.raise_signal"):
+                leaving.add(call.machine, "?", call.name, call.node)
         call.machine.findings.add(kind, target, call.name, call.node, **traits)
+        if kind == "schedule":
+            background(call, value)
         return Thing(f"{call.name}()", value.subject if type(value) is Thing else None)
 
     return add
@@ -382,13 +388,31 @@ def _hook(call: Call, api: Api) -> Any:
     value = call.argument(api.places[0].position, api.places[0].keyword)
     detail = "None" if value is None else _described(call, value)
     call.machine.findings.add("patch", call.name, detail, call.node, hook="yes")
+    later(call, value, call.name.partition(".")[0] if call.name in ("atexit.register", "signal.signal") else "hook")
     return value
 
 
-def _exit(call: Call, api: Api) -> Any:
-    from rosellm.roserlhf.guard.python import leaving
+def later(call: Call, value: Any, where: str, arguments: Sequence[Any] = ()) -> None:
+    """Read a function where it will be called from."""
+    from rosellm.roserlhf.guard.python import calling
 
+    with call.machine.inside(where):
+        if type(value) is Closure and id(value.node) not in call.machine.visited:
+            calling.run(call.machine, value, list(arguments), {})
+        elif type(value) in (Thing, Partial) and where in ("atexit", "signal"):
+            calling.call(call.machine, value, call.arguments[1:], {}, call.node)
+
+
+def _exit(call: Call, api: Api) -> Any:
     return leaving.call(call, api)
+
+
+def background(call: Call, function: Any) -> None:
+    """Read what a thread, a timer or a child process runs."""
+    given = call.keywords.get("args", call.argument(2) if call.name.endswith("Timer") else ())
+    if call.name.endswith((".submit", "create_task", "start_new_thread")):
+        given = call.arguments[1:]
+    later(call, function, "child" if call.name.endswith("Process") else "background", given if type(given) in (list, tuple) else ())
 
 
 def _decode(call: Call, _: Api) -> Any:

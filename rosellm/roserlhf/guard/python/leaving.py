@@ -29,7 +29,7 @@ def call(call: Call, api: Api) -> Any:
     """Add an exit."""
     place = api.places[0]
     value = call.argument(place.position, place.keyword)
-    _add(call.machine, "1" if call.name == "os.abort" else status(value), call.name, call.node)
+    add(call.machine, "1" if call.name == "os.abort" else status(value), call.name, call.node)
     return NOTHING
 
 
@@ -45,12 +45,13 @@ def raised(machine: Machine, node: ast.Raise) -> None:
             else None
         )
         computed = isinstance(exception, ast.Call) and exception.args and type(exception.args[0]) is not ast.Constant
-        _add(machine, "?" if computed else status(value), f"raise {words}", node)
+        add(machine, "?" if computed else status(value), f"raise {words}", node)
     elif words in ("SkipTest", "Skipped"):
         machine.findings.add("code", "skips test", f"raise {words}", node)
 
 
-def _add(machine: Machine, code: str, how: str, node: ast.AST | None) -> None:
+def add(machine: Machine, code: str, how: str, node: ast.AST | None) -> None:
+    """Add an exit with that status."""
     where = machine.findings.where
     place = "at import" if where == "import" else where
     machine.findings.add("exit", code, f"{how}, {place}", node, function=how)
@@ -58,6 +59,8 @@ def _add(machine: Machine, code: str, how: str, node: ast.AST | None) -> None:
 
 def part_of(test: ast.expr, where: str) -> str:
     """Name the part of the program that a condition guards: `main`, or a child after `fork`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and _is_fork(test.operand):
+        return "child"
     if isinstance(test, ast.Compare) and len(test.comparators) == 1:
         names = {one.id for one in (test.left, test.comparators[0]) if isinstance(one, ast.Name)}
         values = [one.value for one in (test.left, test.comparators[0]) if isinstance(one, ast.Constant)]

@@ -29,7 +29,8 @@ def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> 
     | answers by address | the key | |
     | empty test | | |
     """
-    parameters = {one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)} - {"self", "cls"}
+    given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg)
+    parameters = {one.arg for one in given if one is not None} - {"self", "cls"}
     body = node.body[1:] if _is_text(node.body[0]) else node.body
     body = body[:MOST_BODY]
     if node.name.startswith("test"):

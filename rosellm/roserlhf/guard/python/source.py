@@ -18,7 +18,8 @@ TRIES = 4
 _SHIFT = "if 1:\n"
 MOST_LOST = 40
 """Lines and blocks that are no Python before the rest is given up."""
-UNKNOWN_NAME = "_unknown_"
+UNKNOWN_NAME = "\ua7ff"
+"""A letter that no program uses: stands for `UNKNOWN` while code is parsed."""
 FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, TypeError)
 _MAGIC = re.compile(r"^([ \t]*+)(?:(\w[\w, \t]*+=)[ \t]*+)?(!{1,2}|%{1,2})(?=[\w./~$({\"'-])(.*)$", re.MULTILINE)
 _HELP = re.compile(r"^[ \t]*+(?:\?{1,2}([\w.]++)|([\w.]++)\?{1,2})[ \t]*+$", re.MULTILINE)

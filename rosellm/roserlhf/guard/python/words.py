@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.python.findings import Findings, short
-from rosellm.roserlhf.guard.python.source import STRINGS
+from rosellm.roserlhf.guard.python.source import STRINGS, UNKNOWN_NAME
 
 MOST = 200
 LONGEST = 1500
@@ -46,5 +47,6 @@ def add(findings: Findings, text: str) -> None:
 def _add(findings: Findings, words: str, where: str, start: int, end: int) -> bool:
     if not _WORDS.search(words[:LONGEST]):
         return False
-    findings.at("text", short(words.strip(), LONGEST), where, (max(0, start - findings.shift), max(0, end - findings.shift)))
+    span = (max(0, start - findings.shift), max(0, end - findings.shift))
+    findings.at("text", short(words.strip().replace(UNKNOWN_NAME, UNKNOWN), LONGEST), where, span)
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Callable
@@ -50,6 +51,8 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
             before.append(assign(shell, child, quiet=True))
         elif kind in ("file_redirect", "herestring_redirect"):
             inner.append(child)
+        elif kind == "number" and redirects and child.end_byte == redirects[0].start_byte:
+            continue  # `0< file`: a descriptor, which the grammar takes for a word
         else:
             words.append(child)
     found = fields(shell, words)
@@ -114,6 +117,7 @@ def dispatch(shell: Shell, argv: list[str]) -> Value:
         shell.span, shell.program, shell.traits = span, program, traits
 
 
+@functools.lru_cache(1024)
 def known_as(name: str) -> str:
     """Return the name under which a program is known: without its directory and version.
 

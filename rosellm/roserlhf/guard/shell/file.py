@@ -43,11 +43,12 @@ def act_on(shell: Shell, kind: ActKind, text: str, detail: str, **traits: str) -
             if line:
                 act_on(shell, kind, line, detail, **traits)
         return
-    disguise = next((how for payload, how in shell.decoded.items() if len(payload.strip()) > 2 and payload.strip() in text), "")
-    if disguise:
-        traits["disguised"] = disguise
+    if shell.decoded:
+        disguise = next((how for payload, how in shell.decoded.items() if len(payload.strip()) > 2 and payload.strip() in text), "")
+        if disguise:
+            traits["disguised"] = disguise
     for path in shell.paths(text):
-        if _BORING.match(path):
+        if path.startswith("/dev/") and _BORING.match(path):
             continue
         shell.act(kind, path, detail, **traits)
         if path.startswith("/proc/") and (found := _PROCESS.match(path)) and found[1] not in _OWN:
@@ -112,7 +113,7 @@ def read_content(shell: Shell, path: str, content: str, *, known: bool = True) -
             shell.state.back(mark)
             shell.traits, shell.stdin = before, stdin
     else:
-        shell.read(language, content, "file", in_file=path)
+        shell.read(language if language in ("python", "patch") else path, content, "file", in_file=path)
 
 
 def language_of(path: str, content: str) -> str:
@@ -122,6 +123,8 @@ def language_of(path: str, content: str) -> str:
         if name in _INTERPRETERS:
             return _INTERPRETERS[name]
     name = path.rpartition("/")[2]
+    if "/.git/hooks/" in path or "/.husky/" in path:
+        return "shell"
     stem, dot, extension = name.rpartition(".")
     if not dot:
         return name.lower() if name in ("Makefile", "makefile", "GNUmakefile", "Dockerfile", "Justfile", "justfile") else ""

@@ -72,7 +72,9 @@ def code_from_stdin(shell: Shell, name: str, language: str) -> Value:
 
 
 def printed_by(shell: Shell, language: str, code: str, *disguise: str) -> Value:
-    """Read code of another language; return what it prints, where its reader says so by `text` acts with the detail `print`."""
+    """Read code of another language; return what it prints: `text` acts of `print`, else payloads that it decodes."""
     found = shell.read(language, code, *disguise)
     texts = [act.target for act in found if act.kind == "text" and act.detail == "print"]
+    if not texts and any(word in code for word in ("print", "write", "puts", "echo", "say", "console.log")):
+        texts = [act.target for act in found if act.kind == "decode"]
     return ("\n".join(texts) + "\n",) if texts else ANYTHING

@@ -53,6 +53,26 @@ def absolute(text: str, workdir: str, link: Callable[[str], str | None], *, itse
     return done or "/"
 
 
+@functools.lru_cache(8192)
+def unlinked(text: str, workdir: str) -> str:
+    """Resolve a path where no link is known."""
+    return absolute(text, workdir, _no_link)
+
+
+def logical(text: str, workdir: str) -> str:
+    """Return where `cd` leads: `..` undoes a link again, as the shell keeps the directory's name.
+
+    Example:
+        >>> logical("../b", "/app/link")
+        '/app/b'
+    """
+    return absolute(text, workdir, _no_link)
+
+
+def _no_link(path: str) -> None:
+    return None
+
+
 @functools.lru_cache(4096)
 def looks_like_path(text: str) -> bool:
     """Tell whether an argument of an unknown program may be a path."""

@@ -19,7 +19,9 @@ _OWN: Final = frozenset(["$!", "self", "0", ""])
 _GDB_RUNS: Final = re.compile(r"^\s*(?:shell|!|make|pipe)\s*(.+)$", re.DOTALL)
 _GDB_PYTHON: Final = re.compile(r"^\s*(?:python|py|pi|python-interactive|script)\s+(.+)$", re.DOTALL)
 _GDB_READS: Final = re.compile(r"^\s*(?:source|file|exec-file|symbol-file|core-file|core|restore|add-symbol-file)\s+(\S+)")
-_GDB_WRITES: Final = re.compile(r"^\s*(?:dump \w+ (?:\w+ )?|generate-core-file|gcore|set logging file|tee )\s*(\S+)")
+_GDB_WRITES: Final = re.compile(
+    r"^\s*(?:dump (?:binary |ihex |srec )?(?:memory |value )?|generate-core-file|gcore|set logging file|tee )\s*(\S+)"
+)
 _GDB_ATTACHES: Final = re.compile(r"^\s*attach\s+(\S+)")
 
 

@@ -90,6 +90,11 @@ class Arguments:
         name, _, value = meaning.partition(":")
         self.flags[name] = value or "yes"
 
+    @property
+    def coded(self) -> bool:
+        """Whether an option gives the code that is run."""
+        return any(role.startswith(("code:", "script:")) for _, role, _ in self.valued)
+
     def values(self, role: str) -> list[str]:
         """Return the values of all options of a role."""
         return [value for _, one, value in self.valued if one == role]
@@ -109,51 +114,62 @@ def interpret(shell: Shell, spec: Program, argv: list[str], dispatch: Dispatch) 
                     apply(shell, role, value, name, {}, option)
             return interpret(shell, inner, [f"{name} {verb}", *argv[1:at], *argv[at + 1 :]], dispatch)
     traits = _traits(found)
-    for directory in found.values("workdir"):
-        act_on(shell, "list", directory, name)
+    directories = found.values("workdir") if found.valued else []
+    if not directories:
+        return _effects(shell, spec, found, name, traits, dispatch)
     mark = shell.state.mark()
-    for directory in found.values("workdir"):
+    for directory in directories:
+        act_on(shell, "list", directory, name)
         shell.state.set("cwd", "", shell.paths(directory))
     try:
         return _effects(shell, spec, found, name, traits, dispatch)
     finally:
-        if found.values("workdir"):
-            shell.leave(mark)
+        shell.leave(mark)
 
 
 def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: dict[str, str], dispatch: Dispatch) -> Value:
     printed: list[Value] = []
-    pattern_given = bool(found.values("pattern") or found.values("patterns"))
-    code_given = any(role.startswith(("code:", "script:")) for _, role, _ in found.valued)
-    language = next((role[7:] for role, _ in spec.operands if role.startswith("script:")), "")
-    if language and not code_given and (not found.operands or found.operands[0] in ("-", "/dev/stdin")) and shell.stdin is not None:
-        printed.append(code_from_stdin(shell, name, language))
     for option, role, value in found.valued:
         printed.append(apply(shell, role, value, name, traits, option))
-    roles = [
-        ("edit", many) if role == "read" and "in_place" in found.flags else (role, many)
-        for role, many in spec.operands
-        if not (pattern_given and role == "pattern") and not (code_given and role.startswith("script:"))
-    ]
-    if code_given and "in_place" in found.flags:
+    if (
+        spec.script
+        and not found.coded
+        and (not found.operands or found.operands[0] in ("-", "/dev/stdin"))
+        and shell.stdin is not None
+    ):
+        printed.append(code_from_stdin(shell, name, spec.script))
+    if found.coded and "in_place" in found.flags:
         traits = {**traits, "script": shortened(next(value for _, role, value in found.valued if role.startswith("code:")), 400)}
-    if found.values("into"):
-        roles = [(role, True) if role == "read" else (role, many) for role, many in roles if role != "write"]
-    if roles and roles[-1][0] == "command":
-        for operand, (role, _) in zip(found.operands, roles[:-1], strict=False):
-            apply(shell, role, operand, name, traits)
-        return dispatch(shell, found.rest) if found.rest else NOTHING
     if found.rest:
+        if spec.operands and spec.operands[-1][0] == "command":
+            for operand, (role, _) in zip(found.operands, spec.operands[:-1], strict=False):
+                apply(shell, role, operand, name, traits)
+            return dispatch(shell, found.rest)
         dispatch(shell, [*found.rest, UNKNOWN])
-    content: list[Value] = []
-    for operand, role in zip(found.operands, assigned(roles, len(found.operands)), strict=False):
-        content.append(apply(shell, role, operand, name, traits))
+    roles = assigned(_roles(spec, found), len(found.operands))
+    contents = [(role, apply(shell, role, operand, name, traits)) for operand, role in zip(found.operands, roles, strict=False)]
     if spec.prints == "nothing":
         return NOTHING
     if spec.prints == "input":
-        taken = [one for one, role in zip(content, assigned(roles, len(content)), strict=False) if role in ("read", "edit")]
+        taken = [value for role, value in contents if role in ("read", "edit")]
         return joined(taken) if taken else (shell.stdin if shell.stdin is not None else ANYTHING)
     return ANYTHING
+
+
+def _roles(spec: Program, found: Arguments) -> list[tuple[str, bool]]:
+    """Return the roles of the operands, as options change them."""
+    if not found.valued and not found.flags:
+        return list(spec.operands)
+    patterned = bool(found.values("pattern") or found.values("patterns"))
+    in_place = "in_place" in found.flags
+    roles = [
+        ("edit" if role == "read" and in_place else role, many)
+        for role, many in spec.operands
+        if not (patterned and role == "pattern") and not (found.coded and role.startswith("script:"))
+    ]
+    if found.values("into"):
+        roles = [(role, True) if role == "read" else (role, many) for role, many in roles if role != "write"]
+    return roles
 
 
 def assigned(roles: list[tuple[str, bool]], count: int) -> list[str]:
@@ -163,6 +179,8 @@ def assigned(roles: list[tuple[str, bool]], count: int) -> list[str]:
         >>> assigned([("pattern", False), ("read", True)], 3), assigned([("read", True), ("write", False)], 3)
         (['pattern', 'read', 'read'], ['read', 'read', 'write'])
     """
+    if len(roles) == 1 and roles[0][1]:
+        return [roles[0][0]] * count
     many = next((at for at, (_, repeated) in enumerate(roles) if repeated), None)
     if many is None:
         return [role for role, _ in roles[:count]]
@@ -175,6 +193,8 @@ def assigned(roles: list[tuple[str, bool]], count: int) -> list[str]:
 
 def _traits(found: Arguments) -> dict[str, str]:
     """Return what flags and filters say of every path that the program takes."""
+    if not found.flags and not found.valued:
+        return {}
     traits = {name: value for name, value in found.flags.items() if name in ("recursive", "mode", "names", "force", "as")}
     for trait, role in (("excludes", "exclude"), ("includes", "include")):
         if given := found.values(role):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act, ActKind
 from rosellm.roserlhf.guard.scene import DEEPEST, Scene
-from rosellm.roserlhf.guard.shell.path import absolute
+from rosellm.roserlhf.guard.shell.path import absolute, unlinked
 from rosellm.roserlhf.guard.shell.state import LASTING, State
 from rosellm.roserlhf.guard.shell.syntax import Source, parse
 from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, mapped, one_of
@@ -30,6 +30,7 @@ class Shell:
 
     Attributes:
         stdin: what the command that is read now gets on its standard input; None: nothing is known to be connected.
+        linked: whether any link is known.
         program: name of the program that is read now, for the acts of its redirections.
     """
 
@@ -46,6 +47,7 @@ class Shell:
         self.depth = 0
         self.decoded: dict[str, str] = {}
         self.traits: dict[str, str] = {}
+        self.linked = bool(scene.links)
         self._run = run
         self._calls = 0
         self.state.set("cwd", "", (scene.workdir,))
@@ -87,10 +89,12 @@ class Shell:
 
     def path(self, text: str) -> str:
         """Resolve a path; in a directory that may be several, the first."""
-        return absolute(text, self.cwd[0], self.link)
+        return absolute(text, self.cwd[0], self.link) if self.linked else unlinked(text, self.cwd[0])
 
     def paths(self, text: str) -> Value:
         """Resolve a path from every directory that this may be."""
+        if not self.linked and len(self.cwd) == 1:
+            return (unlinked(text, self.cwd[0]),)
         return mapped(lambda cwd: absolute(text, cwd, self.link), self.cwd)
 
     def path_itself(self, text: str) -> str:

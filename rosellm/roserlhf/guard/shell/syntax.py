@@ -21,6 +21,8 @@ _DELIMITER: Final = re.compile(r"""[ \t]*((?:\\[^\n]|'[^'\n]*'|"[^"\n]*"|[^\s;&|
 _QUOTING: Final = re.compile(r"""[\\'"]""")
 DEEPEST: Final = 120
 """Brackets and quotes within each other that are followed."""
+MOST_PIPES: Final = 4_000
+"""The grammar's time grows with the square of a pipeline's length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,13 @@ class Source:
     root: Node
     span: tuple[int, int] | None = None
     """Where this text comes from in the call's argument, if its own positions are not that argument's."""
+    ascii: bool = True
+    """Bytes are characters."""
     _starts: list[int] = field(default_factory=list)
 
     def position(self, byte: int) -> int:
         """Turn a position in bytes into one in characters."""
-        if len(self.data) == len(self.text):
+        if self.ascii:
             return byte
         if not self._starts:
             starts = [0] * (len(self.data) + 1)
@@ -64,7 +68,9 @@ class Source:
 
     def where(self, start: int, end: int) -> tuple[int, int]:
         """Return the span in the call's argument of bytes of this text."""
-        return self.span or (self.position(start), self.position(end))
+        if self.span is not None:
+            return self.span
+        return (start, end) if self.ascii else (self.position(start), self.position(end))
 
     def of(self, node: Node) -> str:
         """Return a node's text."""
@@ -92,8 +98,12 @@ def parse(text: str, span: tuple[int, int] | None = None) -> Source | None:
     if scanned is None:
         return None
     bare, documents = scanned
+    if bare.count("|") - 2 * bare.count("||") > MOST_PIPES:
+        return None
     data = bare.encode("utf-8", "surrogatepass")
-    return Source(text=bare, data=data, documents=documents, root=_parser().parse(data).root_node, span=span)
+    return Source(
+        text=bare, data=data, documents=documents, root=_parser().parse(data).root_node, span=span, ascii=len(bare) == len(data)
+    )
 
 
 def _without_documents(text: str) -> tuple[str, dict[int, HereDocument]] | None:

@@ -35,6 +35,8 @@ class Program:
     """Subcommands; `*`: all others."""
     keys: dict[str, str] = field(default_factory=dict)
     """Role of the value in operands `key=value`."""
+    script: str = ""
+    """Language of the script that an operand names or the input holds."""
 
 
 @functools.cache
@@ -62,6 +64,7 @@ def _program(name: str, entry: dict[str, Any]) -> Program:
         long=entry.get("long", False),
         verbs=verbs,
         keys=_pairs(entry.get("keys", "")),
+        script=next((role[7:].removesuffix("*") for role in entry.get("operands", "").split() if role.startswith("script:")), ""),
     )
 
 

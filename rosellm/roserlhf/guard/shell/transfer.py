@@ -71,6 +71,7 @@ def make_link(shell: Shell, source: str, link: str, program: str, *, symbolic: b
         shell.act("link", place, target, program=program)
         if target != place and not target.startswith(place + "/"):
             shell.state.set("link", place, target)
+            shell.linked = True
 
 
 def _ln(shell: Shell, argv: list[str]) -> Value:

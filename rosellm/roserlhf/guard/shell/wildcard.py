@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
-from rosellm.roserlhf.errors import missing_extra
+from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.guard.patterns import pattern
 
 
 @functools.lru_cache(512)
 def compiled(glob: str, how: str = "longest") -> Any:
-    """Compile a pattern; None if it is too large.
+    """Compile a pattern; None if it is too large or no pattern.
 
     Args:
         glob: pattern with `*`, `?`, `[...]`.
         how: `longest` or `shortest`: what a `*` takes.
     """
-    try:
-        import re2  # type: ignore[import-untyped]
-    except ModuleNotFoundError as error:
-        raise missing_extra(error) from error
-    any_, parts, at = ".*" if how.startswith("longest") else ".*?", [], 0
+    any_ = ".*" if how == "longest" else ".*?"
+    parts: list[str] = []
+    at = 0
     while at < len(glob):
         character = glob[at]
-        if character == "[" and (stop := glob.find("]", at + 2)) > 0:
-            inner = glob[at + 1 : stop].replace("\\", "\\\\").replace("[", "\\[") if "[:" not in glob[at:stop] else ""
-            if inner:
-                parts.append("[" + ("^" + inner[1:] if inner[0] in "!^" else inner) + "]")
-                at = stop + 1
-                continue
-        parts.append({"*": any_, "?": "."}.get(character, re2.escape(character)))
+        stop = glob.find("]", at + 2) if character == "[" else -1
+        if stop > 0 and "[:" not in glob[at:stop]:
+            inner = glob[at + 1 : stop].replace("\\", "\\\\").replace("[", "\\[")
+            parts.append("[" + ("^" + inner[1:] if inner[0] in "!^" else inner) + "]")
+            at = stop + 1
+            continue
+        parts.append({"*": any_, "?": "."}.get(character, re.escape(character)))
         at += 1
-    options = re2.Options()
-    options.log_errors = False
-    options.dot_nl = True
     try:
-        return re2.compile("".join(parts), options)
-    except re2.error:
+        return pattern("(?s)" + "".join(parts))
+    except ConfigError:
         return None

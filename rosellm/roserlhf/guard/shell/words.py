@@ -33,9 +33,10 @@ def fields(shell: Shell, nodes: list[Node]) -> list[Value]:
     """Expand the words of a command; nodes without a gap between them are one word."""
     found: list[Value] = []
     at = 0
-    while at < len(nodes):
+    count = len(nodes)
+    while at < count:
         stop = at + 1
-        while stop < len(nodes) and nodes[stop].start_byte == nodes[stop - 1].end_byte:
+        while stop < count and nodes[stop].start_byte == nodes[stop - 1].end_byte:
             stop += 1
         found += word(shell, nodes[at:stop])
         at = stop
@@ -51,8 +52,11 @@ def word(shell: Shell, nodes: list[Node]) -> list[Value]:
     segments: list[Segment] = []
     for node in nodes:
         _segments(shell, node, segments)
-    if any(kind == LITERAL and "{" in values[0][0] for kind, values in segments):
-        return [field for one in _braced(segments) for field in _fields(shell, one)]
+    for kind, values in segments:
+        if kind == LITERAL and "{" in values[0][0]:
+            return [field for one in _braced(segments) for field in _fields(shell, one)]
+    if len(segments) == 1 and segments[0][0] == QUOTED:
+        return segments[0][1]
     return _fields(shell, segments)
 
 
@@ -185,30 +189,28 @@ def _string(shell: Shell, node: Node, into: list[Segment]) -> None:
         return
     parts: list[Value] = []
     at = node.start_byte + 1
-    many: list[Value] = []
+    many: tuple[int, list[Value]] | None = None
     inner = [child for child in children if child.is_named and child.type != "string_content"]
     for child in inner:
         parts.append((_in_quotes(shell, at, child.start_byte),))
         found: list[Segment] = []
         _segments(shell, child, found)
         for kind, values in found:
-            if kind == MANY and len(inner) == 1:
-                many = values
-            parts.append(values[0] if kind != MANY and values else joined_fields(values))
+            if kind == MANY and many is None and shell.source.of(child) not in ("$*", "${*}"):
+                many = (len(parts), values)
+                parts.append(NOTHING)
+            else:
+                parts.append(values[0] if kind != MANY and values else joined_fields(values))
         at = child.end_byte
     end = node.end_byte - 1 if children[-1].type == '"' and not children[-1].is_missing and len(children) > 1 else node.end_byte
-    last = _in_quotes(shell, at, max(at, end))
-    if many and parts[0] == NOTHING and not last:
-        into.append((MANY, many))
+    parts.append((_in_quotes(shell, at, max(at, end)),))
+    if many is None:
+        into.append((QUOTED, [joined(parts)]))
         return
-    if inner and not many and last == "" and parts == [NOTHING] * len(parts) and _is_all_arguments(shell, inner):
-        into.append((MANY, []))
-        return
-    into.append((QUOTED, [joined([*parts, (last,)])]))
-
-
-def _is_all_arguments(shell: Shell, inner: list[Node]) -> bool:
-    return len(inner) == 1 and shell.source.of(inner[0]) in ("$@", "${@}")
+    before, after = joined(parts[: many[0]] or [NOTHING]), joined(parts[many[0] :])
+    into += [(QUOTED, [before])] if before != NOTHING else []
+    into.append((MANY, many[1]))
+    into += [(QUOTED, [after])] if after != NOTHING else []
 
 
 def _in_quotes(shell: Shell, start: int, end: int) -> str:
