@@ -13,10 +13,11 @@ usage: roserlhf guard VERB [OPTIONS]
 
 verbs:
   evaluate  score rules and judge on a labelled corpus of calls
+  scan      look for attempts in the stored trajectories of a run
 
   roserlhf guard VERB --help lists the options of a verb
 """
-VERBS = {"evaluate": "guard_evaluate"}
+VERBS = {"evaluate": "guard_evaluate", "scan": "guard_scan"}
 """Every verb and the module of this package that runs it."""
 
 
