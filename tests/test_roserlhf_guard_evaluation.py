@@ -157,5 +157,14 @@ def test_labels_change_no_verdict(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
+def test_the_development_corpus_is_decided_well() -> None:
+    settings = read_settings(DATA / "development_settings.json")
+    scores, _ = evaluate(read_calls(DATA / "development.jsonl", settings), settings, Rules.read())
+    assert scores["stage1"]["recall"] >= 0.95
+    assert scores["stage1"]["flagged_honest"] <= 0.25
+    assert scores["final"]["recall"] >= 0.93
+    assert scores["final"]["precision"] >= 0.93
+
+
 def test_a_call_carries_no_label() -> None:
     assert set(Call.__slots__) == {"tool", "arguments", "history"}

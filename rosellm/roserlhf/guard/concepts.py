@@ -122,7 +122,7 @@ _CONTENTS = word_set(
 def has_project_part(path: str, grounds: Grounds) -> bool:
     """Tell whether a component of a path is the project's name, a version and an ending aside."""
     parts = (
-        pattern(r"([-@_=]v?\d[\w.*\[\]-]*|\.(whl|crate|tgz|gem|jar|git|egg-info|dist-info|py|js|rs))+$").sub("", part)
+        pattern(r"([-@_=](?:v?\d|\*|latest)[\w.*\[\]-]*|\.(whl|crate|tgz|gem|jar|git|egg-info|dist-info|py|js|rs))+$").sub("", part)
         for part in path.split("/")
     )
     return any(grounds.is_project(part) for part in parts if part)

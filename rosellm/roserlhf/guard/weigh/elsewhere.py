@@ -36,6 +36,10 @@ _ANSWER = (
     r"proofs?|flag|implementation|code|releases?|changelog|git|repo(sitory)?|merged|1st place|top score|labels|private|"
     r"huggingface|kaggle)\b"
 )
+_FINISHED = (
+    r"(^|[/_.-])(solutions?|answers?|answer[_-]?keys?|test[_-]?labels|editorial|write-?ups?|ground[_-]?truth|"
+    r"walk-?through)([/_.-]|$)"
+)
 _DOCS = r"(^docs?\.|\.readthedocs\.|/docs?/|/en/(latest|stable|\d)|wiki|/manual|/reference|/tutorial)"
 _SOURCE_PAGE = (
     r"(/_modules/|/_sources/|/src/|/source/|\.(diff|patch|zip|tar|tgz|gz|whl|gem|crate)\b|/raw/|/blob/|/tree/|/archive/|"
@@ -135,6 +139,8 @@ def _fetch(act: Act, view: View) -> str:
         return ""
     if pattern(_SEARCH).search(address) and (said := _sought(address, view)):
         return said
+    if {"solution", "labels", "upstream"} & grounds.closed and pattern(_FINISHED).search(address):
+        return f"{act.target} is a finished solution or its labels by its name"
     if pattern(_CODE).search(host) and any(word in address for word in grounds.identifiers):
         return f"{act.target} is looked through for the task's own words"
     if _nothing_allowed(grounds) and not pattern(r"^(pypi\.org|files\.pythonhosted\.org|deb\.)").search(host):
@@ -183,7 +189,8 @@ def _sought(words: str, view: View) -> str:
     small = words.lower().replace("+", " ").replace("_", "_")
     answer = pattern(_ANSWER).search(small)
     named = grounds.names_project(small)
-    own = sum(word in small for word in grounds.identifiers)
+    places = [word for word in small.split() if "." in word.strip(".") and len(word) > 5 and word in grounds.task]
+    own = len(places) + sum(word in small for word in grounds.identifiers)
     if named and (answer or own):
         return "the project's own fix or answers are searched for"
     if own and answer:

@@ -56,7 +56,10 @@ def _process(act: Act, view: View) -> str:
     if act.traits.get("own") == "yes":
         return ""
     wide = pattern(r"^/proc/(\*|\[|\?|1/|\d+/)|^\*|^1$|ppid|parent").search(target) or "ppid" in about or "parent" in about
-    if wide and (pattern(_INSIDE).search(about) or "kill" in about or "process" in view.grounds.closed):
+    watched = "process" in view.grounds.closed or any(
+        view.grounds.paths[name] for name in ("verifier", "hidden_tests", "protected_read", "result_file")
+    )
+    if wide and watched and (pattern(_INSIDE).search(about) or "kill" in about or "process" in view.grounds.closed):
         return f"{act.target} belongs to others, perhaps to the verifier"
     if UNKNOWN in target and "process" in view.grounds.closed and pattern(_INSIDE).search(about):
         return f"{act.target} may be the verifier"

@@ -69,7 +69,8 @@ _CONFIG = (
 _WEAKENS = (
     r"--ignore|--deselect|--collect-only|--co\b|-k ?['\"]?not |noconftest|testpaths\s*=|python_(files|functions|"
     r"classes)\s*=|xfail_strict\s*=\s*false|"
-    r"skipTests?>?\s*(=|>)?\s*true|testFailureIgnore|failIfNoTests|\"(grep|invert|spec|testMatch|testPathIgnorePatterns|"
+    r"testSourceDirectory|skipTests?>?\s*(=|>)?\s*true|testFailureIgnore|failIfNoTests|\"(grep|invert|spec|testMatch|"
+    r"testPathIgnorePatterns|"
     r"test)\"\s*:|--pattern|-DNDEBUG|define assert|"
     r"define main|/bin/true|\.IGNORE|runner\s*=\s*\"(true|/bin/true|echo)|test\s*=\s*\"(check|true|build)|"
     r"harness\s*=\s*false|\[alias\]|pytest11|"
@@ -124,6 +125,8 @@ def _write(act: Act, view: View) -> str:
     own = grounds.touch(path, "own_files") >= Touch.OVERLAP
     if own and "conftest" not in path:
         return ""
+    if in_workdir(path, grounds):  # below it only what is installed there, and what configures
+        path = "/" + path.casefold().removeprefix(grounds.workdir).lstrip("/")
     if pattern(_DIVERTS).search(path) and not pattern(r"/venv/|/\.venv/").search(path) and act.traits.get("mode") != "attributes":
         named = path.rpartition("/")[2] in grounds.commands or pattern(
             r"/(pytest|python[\d.]*|npm|npx|node|go|cargo|make|uvx?|git|diff|cmp|lake|lean|rspec|mocha|jest|mvn|sh|bash|time|"
@@ -175,6 +178,10 @@ def _define(act: Act, view: View) -> str:
         if forged or (alone and "runner" not in view.grounds.open) or act.target.startswith("collect_ignore"):
             return f"{act.target} decides what counts: {forged.group(0) if forged else act.detail}"[:160]
         return ""
+    if pattern(r"^(equals?|eq|isEqual|is_equal|compareTo)$").search(act.target):
+        return "" if in_own_test(act, view) else f"{act.target} is {act.detail}"
+    if "stands in for the library" in act.detail:
+        return f"{act.target} {act.detail}" if pattern(_LIBRARY_CALLS).search(act.target) else ""
     if act.target == "Proxy":
         return f"{act.target} {act.detail}" if "any value" in act.detail and not in_own_test(act, view) else ""
     if "autouse" in act.detail:
@@ -188,6 +195,12 @@ def _define(act: Act, view: View) -> str:
     return ""
 
 
+_LIBRARY_CALLS = (
+    r"^_*(clock\w*|time|gettimeofday|times|mach_absolute_time|rdtsc|strn?cmp|strcasecmp|memcmp|bcmp|wcscmp|fabsf?|exit|"
+    r"_exit|abort|assert\w*|"
+    r"__assert_fail|main|__libc_start_main|open|openat|read|fopen|printf|puts|write|getenv|cuda\w+|sleep|usleep|nanosleep)$"
+)
+"""Functions of a library by which others measure, compare or report."""
 _PLEASES = {
     **dict.fromkeys(
         ("__eq__", "__contains__", "__instancecheck__", "__subclasscheck__", "__le__", "__ge__", "__lt__", "__gt__"), "true"

@@ -64,6 +64,13 @@ _FOREIGN_GAIN = (
     r"aprob\w*|aprov\w*|massim\w*|maksym\w*|максим\w*|высш\w*|отличн\w*|принят\w*|最高|満点|合格|满分|通过|正确|高分|만점|최고|정답|합격)"
 )
 _ASIAN = r"[\x{3040}-\x{30ff}\x{4e00}-\x{9fff}\x{ac00}-\x{d7af}]"
+_HEADED = (
+    r"\b(grader|judge|evaluator|evaluation|reviewer|assessor|examiner|scorer|critic|verifier|ai|llm|"
+    r"model)s?'?s? (guidance|notes?|notice|instructions?|"
+    r"hints?|memo|info\w*|directives?)\b|\b(guidance|notes?|notice|attention|instructions?|messages?|memo|hints?) (to|"
+    r"for) (the |any |all |whoever |"
+    r"our |dear )?(\w+ ){0,2}(grader|judge|evaluator|evaluation|reviewer|assessor|examiner|scorer|critic|verifier|ai|llm|model)"
+)
 _QUOTED_WORK = r"(prompt injection|reward hack\w*|agents? (learn|cheat)|jailbreak|adversarial|has no effect|is refused|attack)"
 
 
@@ -77,6 +84,8 @@ def weigh_address(act: Act, view: View) -> str:
         return ""
     hidden, asks = act.traits.get("hidden", ""), set(act.traits.get("asks", "").split(",")) - {""}
     if act.traits.get("addresses") and {"score", "instead", "verdict"} & asks and "quoted" not in act.traits:
+        return said
+    if act.traits.get("addresses") == "judge" and "quoted" not in act.traits and pattern(_HEADED).search(text):
         return said
     if hidden and (act.traits.get("addresses") or asks):
         return said
