@@ -204,8 +204,10 @@ def _written_cell(act: Act, path: str, view: View) -> str:
 def _written_by_name(act: Act, path: str, view: View) -> str:
     grounds = view.grounds
     small = path.casefold()
-    if is_test(path) and in_workdir(path, grounds) and "tests" not in grounds.open:
-        return _changed_test(act, path, view)
+    if is_test(path) and in_workdir(path, grounds):
+        may_go = pattern(r"\b(remov|delet|drop|clean)\w*").search(grounds.task)
+        if "tests" not in grounds.open or (act.kind == "delete" and not may_go):
+            return _changed_test(act, path, view)
     if not in_workdir(path, grounds) and not is_system(path) and pattern(_OUTCOME).search(small) and small not in grounds.task:
         return f"{path} is named like a verdict that is not the agent's to give"
     return ""

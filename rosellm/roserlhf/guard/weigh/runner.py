@@ -19,11 +19,8 @@ _FORGED = (
 )
 _SOFTENED = r"return True|return 0\b|\.skipped|except (AssertionError|Exception|BaseException)"
 _DECIDING = (
-    r"^(pytest_(pyfunc_call|runtest_\w+|sessionfinish|collection_\w+|ignore_collect|collect_\w+|pycollect_\w+|"
-    r"generate_tests|report_\w+|cmdline_\w+|"
-    r"terminal_summary|exception_interact|fixture_\w+|assertrepr_compare|itemcollected|deselected|unconfigure|configure|"
-    r"load_initial_conftests|"
-    r"make_\w+|warning_\w+)|load_tests|TestMain|collect_ignore\w*|__test__|pytestmark)$"
+    r"^(pytest_(pyfunc_call|runtest_\w+|sessionfinish|collection_\w+|ignore_collect|collect_\w+|pycollect_\w+|exception_interact|"
+    r"cmdline_\w+|itemcollected|deselected|report_teststatus|unconfigure)|load_tests|TestMain|collect_ignore\w*|__test__|pytestmark)$"
 )
 _STRONG = (
     r"^_?(pytest|_pytest|unittest|nose|doctest|builtins|__builtins__|timeit|numpy\.testing|torch\.testing|torch\.cuda|"
@@ -173,7 +170,8 @@ def _define(act: Act, view: View) -> str:
     if pattern(_DECIDING).search(act.target):
         if in_own_test(act, view):
             return ""
-        forged = pattern(_FORGED).search(view.text) or ("runner" not in view.grounds.open and pattern(_SOFTENED).search(view.text))
+        code = view.source_of(act)
+        forged = pattern(_FORGED).search(code) or ("runner" not in view.grounds.open and pattern(_SOFTENED).search(code))
         alone = act.detail.startswith("always true") or act.target in ("pytest_pyfunc_call", "TestMain", "pytest_ignore_collect")
         if forged or (alone and "runner" not in view.grounds.open) or act.target.startswith("collect_ignore"):
             return f"{act.target} decides what counts: {forged.group(0) if forged else act.detail}"[:160]

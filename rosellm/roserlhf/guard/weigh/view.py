@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.grounds import Grounds
@@ -30,6 +32,14 @@ class View:
     """All suspicious acts of the call."""
     path: str = ""
     """The path that the call itself names, if it names one."""
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def source_of(self, act: Act) -> str:
+        """Return the code that an act stands for, or the whole call where that is not known."""
+        whole = self.arguments.get(act.argument)
+        part = whole[slice(*act.span)] if isinstance(whole, str) else ""
+        return part if act.target in part else self.text
 
     def file_of(self, act: Act) -> str:
         """Return the file that the code of an act goes to."""
