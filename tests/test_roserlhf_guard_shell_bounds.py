@@ -101,7 +101,9 @@ _PIECES = [
     "parallel ",
     "dd if=",
     "mount ",
-] + ["|", "||"]
+    "|",
+    "||",
+]
 
 
 def _read(language: str, code: str, scene: Scene) -> list[Act]:
