@@ -17,7 +17,7 @@ _PROCESS: Final = re.compile(
     r"/proc/([^/]+)/(?:task/[^/]+/)?(mem|maps|smaps|environ|cmdline|fd|fdinfo|cwd|exe|root|stack|syscall|auxv|map_files|stat|status|mountinfo)\b"
 )
 _OWN: Final = frozenset(["self", "thread-self", "$!"])
-_SHEBANG: Final = re.compile(r"#!\s*\S*?(\w+)(?:\s+(?:-S\s+)?(\w+))?")
+_SHEBANG: Final = re.compile(r"#!\s*(?:\S*/)?([\w+-]+)[\d.]*(?:[ \t]+(?:-S[ \t]+)?(?:\S*/)?([A-Za-z+-]+))?")
 _INTERPRETERS: Final = {
     "sh": "shell", "bash": "shell", "dash": "shell", "zsh": "shell", "ksh": "shell", "python": "python", "python3": "python",
     "node": "js", "perl": "perl", "ruby": "ruby", "awk": "awk", "php": "php", "lua": "lua",

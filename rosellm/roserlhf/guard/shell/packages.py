@@ -162,7 +162,7 @@ def _option(shell: Shell, manager: Manager, name: str, option: str, value: str) 
         shell.read("url", value, program=name)
     elif option in ("-e", "--editable", "--find-links", "--path", "--manifest-path"):
         act_on(shell, "read", value, f"{name} {option}")
-    elif option in (
+    elif (option == "-p" and name in ("conda", "mamba", "micromamba")) or option in (
         "-t",
         "--target",
         "-d",

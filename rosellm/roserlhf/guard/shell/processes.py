@@ -86,10 +86,10 @@ def _kill(shell: Shell, argv: list[str]) -> Value:
 def _ps(shell: Shell, argv: list[str]) -> Value:
     """`ps`, `pgrep`, `top`, `lsof`: processes are looked at."""
     name = argv[0].rpartition("/")[2]
-    arguments = Arguments(programs()["ps"], argv[1:])
-    wanted = arguments.values("process") + (
-        arguments.operands if name in ("pgrep", "pidof", "pstree", "pmap", "pwdx", "fuser") else []
-    )
+    arguments = Arguments(programs()[name], argv[1:])
+    for file in arguments.values("write"):
+        write_path(shell, file, name, "truncate")
+    wanted = arguments.values("process") + (arguments.operands if name not in ("ps", "top", "htop", "lsof") else [])
     wanted = [word for word in wanted if word not in _OWN]
     if wanted or not arguments.values("process"):
         shell.act("process", " ".join(wanted) or "*", shortened(f"{name} {' '.join(argv[1:])}".strip()))

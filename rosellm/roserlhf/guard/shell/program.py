@@ -204,7 +204,7 @@ def _traits(found: Arguments) -> dict[str, str]:
 
 def apply(shell: Shell, role: str, text: str, program: str, traits: dict[str, str], option: str = "") -> Value:
     """Note what a program does with one argument; return the content that it reads, if any."""
-    if role == "value" and option and len(text) > 2 and text.startswith(("/", "~/", "../")):
+    if role == "value" and option and len(text) > 1 and text.startswith(("/", "~/", "../")):
         role = "any"  # an option that is not known well enough
     if role in ("value", "name", "pattern", "exclude", "include", "workdir", "command") or not text:
         return NOTHING

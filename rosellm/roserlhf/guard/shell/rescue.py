@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _WORD: Final = re.compile(r"""(?:\\[\s\S]|'[^'\n]*'|"[^"\n]*"|[^\s;&|<>()"'`\\])+""")
 _QUOTES: Final = re.compile(r"""['"\\]""")
 _MOST: Final = 500
+"""Paths of one such text."""
+_LONGEST: Final = 500_000
+"""Characters of its beginning, and of its end, that are looked at."""
 
 
 def rescue(shell: Shell, node: Node) -> Value:
@@ -42,9 +45,13 @@ _STATEMENTS: Final = names(
 def words_of(shell: Shell, found: str) -> None:
     """Note the paths among the words of a text that has no grammar."""
     shell.act("opaque", shortened(found), "syntax")
-    for count, word in enumerate(_WORD.finditer(found)):
-        if count > _MOST:
-            break
+    if len(found) > 2 * _LONGEST:
+        found = f"{found[:_LONGEST]} {found[-_LONGEST:]}"
+    seen: set[str] = set()
+    for word in _WORD.finditer(found):
         plain = _QUOTES.sub("", word.group())
-        if looks_like_path(plain):
+        if plain not in seen and looks_like_path(plain):
+            seen.add(plain)
             act_on(shell, "read", plain, "", unknown_program="yes")
+            if len(seen) >= _MOST:
+                break

@@ -18,10 +18,12 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _DELIMITER: Final = re.compile(r"""[ \t]*((?:\\[^\n]|'[^'\n]*'|"[^"\n]*"|[^\s;&|<>()'"\\`])+)""")
+_CONTINUED: Final = re.compile(r"\|[ \t\n]+")
+_ENDS: Final = re.compile(r"[;\n&]|\|\|")
 _QUOTING: Final = re.compile(r"""[\\'"]""")
 DEEPEST: Final = 120
 """Brackets and quotes within each other that are followed."""
-MOST_PIPES: Final = 4_000
+MOST_PIPES: Final = 1_500
 """The grammar's time grows with the square of a pipeline's length."""
 
 
@@ -98,7 +100,7 @@ def parse(text: str, span: tuple[int, int] | None = None) -> Source | None:
     if scanned is None:
         return None
     bare, documents = scanned
-    if bare.count("|") - 2 * bare.count("||") > MOST_PIPES:
+    if bare.count("|") > MOST_PIPES and max(part.count("|") for part in _ENDS.split(_CONTINUED.sub("|", bare))) > MOST_PIPES:
         return None
     data = bare.encode("utf-8", "surrogatepass")
     return Source(
