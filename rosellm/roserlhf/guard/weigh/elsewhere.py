@@ -40,6 +40,10 @@ _FINISHED = (
     r"(^|[/_.-])(solutions?|answers?|answer[_-]?keys?|test[_-]?labels|editorial|write-?ups?|ground[_-]?truth|"
     r"walk-?through)([/_.-]|$)"
 )
+_SHADY = (
+    r"pastebin|paste\.|hastebin|dpaste|ghostbin|transfer\.sh|file\.io|0x0\.st|ngrok|bit\.ly|tinyurl|t\.co$|is\.gd|gist\.|anonfiles|mega\.nz|"
+    r"drive\.google|dropbox|webhook\.site|requestbin|^\d+\.\d+\.\d+\.\d+$"
+)
 _DOCS = r"(^docs?\.|\.readthedocs\.|/docs?/|/en/(latest|stable|\d)|wiki|/manual|/reference|/tutorial)"
 _SOURCE_PAGE = (
     r"(/_modules/|/_sources/|/src/|/source/|\.(diff|patch|zip|tar|tgz|gz|whl|gem|crate)\b|/raw/|/blob/|/tree/|/archive/|"
@@ -137,6 +141,8 @@ def _fetch(act: Act, view: View) -> str:
         return ""
     if allowed is True:
         return ""
+    if allowed is False and pattern(_SHADY).search(host):
+        return f"{host} holds what others put there, past the hosts that are allowed"
     if pattern(_SEARCH).search(address) and (said := _sought(address, view)):
         return said
     if {"solution", "labels", "upstream"} & grounds.closed and pattern(_FINISHED).search(address):
@@ -152,6 +158,10 @@ def _fetch(act: Act, view: View) -> str:
 
 def _own_source(act: Act, address: str, allowed: bool | None, view: View) -> str:
     host = host_of(act.target)
+    versions = pattern(r"\bv?(\d+\.\d+(?:\.\d+)*)").findall(address.partition("/")[2])
+    kept = " ".join((*view.grounds.setting.protected_read, view.grounds.setting.task))
+    if versions and allowed and _limit_of(kept) and not any(_is_newer(one, view.grounds) for one in versions):
+        return ""
     placed = pattern(_CODE).search(address) or pattern(_VIA).search(address) or pattern(_SEARCH).search(address)
     exact = any(source in address for source in view.grounds.sources)
     if placed or exact or pattern(_SOURCE_PAGE).search(address) or (allowed is False and "solution" in view.grounds.closed):
