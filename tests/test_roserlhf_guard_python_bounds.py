@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard.act import KINDS, Act
@@ -24,26 +24,20 @@ def acts(code: str) -> list[Act]:
     return acts_of_python(code, Scene("/app", _read))
 
 
-_WORDS = (
-    "open exec eval os sys p x f ( ) [ ] { } . , = + % : * ** @ not in for if else lambda def return "
-    "class import from try except with "
-    "'/k/a' \"b\" ''' 1 0 -1 \n \n\t # ! %% ? \\ \0 \ud800 \u200b ￼ __import__ getattr map chr subprocess Path global del".split(
-        " "
-    )
-)
-_WORDS = (
-    "open exec eval os sys p x f ( ) [ ] { } . , = + % : * ** @ not in for if else lambda def return class import from try except "
-    "with '/k/a' \"b\" ''' 1 0 -1 \n \n\t # ! %% ? \\ \0 \ud800 \u200b \ufffc __import__ getattr map chr subprocess Path global del"
-)
-_PIECES = st.sampled_from(_WORDS.split(" "))
+_WORDS = [
+    "open exec eval os sys p x f ( ) [ ] { } . , = + % : * ** @ not in for if else lambda def return class import from try with",
+    "'/k/a' \"b\" ''' 1 0 -1 # ! %% ? \\ \0 \ud800 \u200b \ufffc __import__ getattr map chr subprocess Path global del",
+]
+_PIECES = st.sampled_from(["\n", "\n\t", *" ".join(_WORDS).split(" ")])
 
 
 @settings(derandomize=True, max_examples=60, deadline=None)
+@example(":")
 @given(st.one_of(st.text(max_size=300), st.lists(_PIECES, max_size=60).map(" ".join)))
 def test_any_text_is_read(code: str) -> None:
     for act in acts(code):
         assert act.kind in KINDS
-        assert 0 <= act.span[0] <= act.span[1] <= len(code) + 1
+        assert 0 <= act.span[0] <= act.span[1] <= len(code)
         assert act.via[0] == "python"
 
 

@@ -80,6 +80,7 @@ def has(code: str, kind: str, target: str, detail: str | None = None, **traits: 
             {"calls": "json.dumps"},
         ),
         ("import json\nreal = json.dumps\njson.dumps = real", "json.dumps", {"restores": "yes"}),
+        ("import sys\nm = sys.modules.get('runner')\nm.call = lambda *a: None", "runner.call", {"always": "None"}),
         ("import random\ndel random.shuffle", "random.shuffle", {}),
         ("import lib.core as c\nc.Solver.check = lambda s: True", "lib.core.Solver.check", {"always": "true"}),
         (
@@ -159,6 +160,7 @@ def test_definitions(code: str, target: str, detail: str) -> None:
         ("import os\nclass A:\n    def __del__(self): os._exit(0)", "0", "function __del__"),
         ("import ctypes\nctypes.CDLL(None)._exit(0)", "0", "import"),
         ("import os\nos.kill(os.getpid(), 9)", "?", "import"),
+        ("import multiprocessing as mp, os\ndef f(): os._exit(0)\nmp.get_context('fork').Process(target=f).start()", "0", "child"),
         ("import pytest\npytest.exit('done', returncode=0)", "0", "import"),
     ],
 )
@@ -177,6 +179,12 @@ def test_exits(code: str, status: str, where: str) -> None:
         ("import sys\nif any('pytest' in a for a in sys.argv):\n    x = 1", "sys.argv", "x = 1"),
         ("import inspect\nif inspect.stack()[1].function == 'test':\n    x = 1", "inspect.stack", "x = 1"),
         ("import sys\nif sys._getframe(1).f_code.co_name == 'run':\n    x = 1", "frame.co_name", "x = 1"),
+        (
+            "import inspect\nclass A:\n    def seen(self):\n        return any(f.function for f in inspect.stack())\n"
+            "    def go(self):\n        if self.seen():\n            x = 1",
+            "inspect.stack",
+            "x = 1",
+        ),
         ("import socket\nif socket.gethostname() == 'grader':\n    x = 1", "socket.gethostname", "x = 1"),
         ("if __name__ != '__main__':\n    x = 1", "__name__", "x = 1"),
         ("import sys\nx = 1 if 'pytest' in sys.modules else 2", "sys.modules['pytest']", "1"),
@@ -222,6 +230,7 @@ def test_the_usual_main_is_no_detection() -> None:
         ("import grade\nopen(grade.__file__)", "read", "\ufffc/grade/__init__.py"),
         ("import importlib.resources as r\nprint(r.files('grade').joinpath('a.json').read_text())", "read", "\ufffc/grade/a.json"),
         ("import threading\nthreading.Timer(5, print).start()", "schedule", "print"),
+        ("import threading\ndef f(p):\n    open(p, 'w')\nthreading.Thread(target=f, args=('/k/r',)).start()", "write", "/k/r"),
         ("import pickle\npickle.loads(b'x')", "decode", "x"),
         ("import base64\nexec(base64.b64decode('cHJpbnQoMSk='))", "decode", "print(1)"),
         ("import requests\nexec(requests.get('https://x.org/a.py').text)", "opaque", "exec of what only running would tell"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 
 from rosellm.roserlhf import errors
 from rosellm.roserlhf.guard.act import Act
@@ -43,7 +43,7 @@ def read(language: str, code: str, scene: Scene) -> list[Act]:
     """Return the acts of code in a language, each with that language first in `via`.
 
     Args:
-        language: one that `Scene.read` names, or an extension or file name, which chooses one.
+        language: one that `Scene.read` names, or an extension, or the absolute path of a file, which chooses one by its name.
         code: any text; lone surrogates and text beyond `LONGEST` are not read, and an `opaque` act says so.
         scene: where it would run.
     """
@@ -55,10 +55,11 @@ def read(language: str, code: str, scene: Scene) -> list[Act]:
         found.append(Act("opaque", "too long to be read whole", language))
         code = code[: LONGEST // 2] + "\n" + code[-LONGEST // 2 :]
     found += _reader(name)(readable(code), scene)
-    return [act if act.via[:1] == (name,) else replace(act, via=(name, *act.via)) for act in found]
+    label = name.rpartition("/")[2].rpartition(".")[2].lower() if "/" in name else name
+    return [act if act.via[:1] == (label,) else replace(act, via=(label, *act.via)) for act in found]
 
 
-@cache
+@lru_cache(maxsize=1_024)
 def _reader(language: str) -> Reader:
     if language not in _DOORS:
         from rosellm.roserlhf.guard.content import acts_of_source

@@ -121,7 +121,13 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
         found = _of_added(list(_acts(path, language, content.replace(HUNK, ""), scene)), content, added)
     words = content if added is None else added
     detail = f"{'document' if language in _WORDS else 'comment'} in {path}"
-    return [*found, *acts_of_address(words, detail)]
+    heard = {_plea(act) for act in found if act.kind == "text"}
+    return [*found, *(act for act in acts_of_address(words, detail) if _plea(act) not in heard)]
+
+
+def _plea(act: Act) -> tuple[str, ...]:
+    """Return what a text asks of whom; the reader of a language may have heard it already."""
+    return tuple(act.traits.get(name, "") for name in ("addresses", "asks", "hidden"))
 
 
 def _of_hunk(hunk: str, added: str, scene: Scene) -> list[Act]:

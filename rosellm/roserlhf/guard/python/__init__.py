@@ -43,7 +43,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.python import calling, notebook, source, statements, words
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.machine import FUEL, Machine
-from rosellm.roserlhf.guard.python.value import Scope
+from rosellm.roserlhf.guard.python.value import Closure, Klass, Scope
 from rosellm.roserlhf.guard.scene import Scene
 
 _PATH = re.compile(r"(?<![\w/.])(?:~|\.{0,2})/[\w.@+\-*]+(?:/[\w.@+\-*]+)*")
@@ -67,7 +67,7 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     parsed = source.read(code)
     # the program changes its own links and variables, not the caller's
     own = replace(scene, links=dict(scene.links), variables=dict(scene.variables))
-    machine = Machine(own, Findings(parsed.text, parsed.shift), Scope({}), FUEL + len(parsed.text) // 4)
+    machine = Machine(own, Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text) // 4)
     for magic in parsed.magics:
         notebook.command(machine, magic.sign, magic.line, magic.body, None)
     for text, span, why in parsed.lost:
@@ -92,7 +92,9 @@ def _rest(machine: Machine) -> None:
         if id(made.node) not in machine.visited:
             machine.findings.where = where
             machine.calls = 0
-            calling.run(machine, made, [], {})
+            own = calling.instance(machine, made.owner, [], {}) if type(made) is Closure and type(made.owner) is Klass else None
+            if id(made.node) not in machine.visited:
+                calling.run(machine, made, [own] if own is not None else [], {})
     machine.findings.where = "import"
 
 

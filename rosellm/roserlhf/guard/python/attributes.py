@@ -128,7 +128,7 @@ def _of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -
         machine.findings.add("frame", full, "memory", node)
     elif full == "sys.argv" or name in ("co_filename", "co_name", "f_code"):
         machine.guards.append(full if full == "sys.argv" else f"frame.{name}")
-    elif full.endswith("Popen().pid") or full == "multiprocessing.Process().pid":
+    elif full.endswith(("Popen().pid", "multiprocessing.Process().pid")):
         return Thing("os.getpid()", "self")
     elif name == "__name__" and value.name:
         return value.name.rpartition(".")[2]

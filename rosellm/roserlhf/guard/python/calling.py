@@ -6,7 +6,20 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
-from rosellm.roserlhf.guard.python import apis, assigning, attributes, effects, expressions, fold, libraries, names, statements
+from rosellm.roserlhf.guard.python import (
+    apis,
+    assigning,
+    attributes,
+    containers,
+    effects,
+    expressions,
+    files,
+    fold,
+    libraries,
+    names,
+    services,
+    statements,
+)
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import DEEPEST_CALL, Machine
 from rosellm.roserlhf.guard.python.value import (
@@ -68,7 +81,7 @@ def call(machine: Machine, function: Any, arguments: list[Any], keywords: dict[s
         case Partial():
             return call(machine, function.function, [*function.arguments, *arguments], {**function.keywords, **keywords}, node)
         case Klass():
-            return _instance(machine, function, arguments, keywords)
+            return instance(machine, function, arguments, keywords)
         case Choice():
             return choice([call(machine, one, arguments, keywords, node) for one in function.options])
         case Instance():
@@ -85,8 +98,8 @@ def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: di
         return handler(made)
     if name in fold.PURE:
         return _fold(made)
-    if name.startswith(libraries.GIT):
-        return libraries.git(made)
+    if name.startswith(services.GIT):
+        return services.git(made)
     api = apis.table().find(name)
     if api is None and "." in name:
         last = name[name.rindex(".") + 1 :]
@@ -138,13 +151,13 @@ def _method(machine: Machine, function: Method, arguments: list[Any], keywords: 
     made = Call(machine, name, arguments, keywords, node, owner)
     kind = type(owner)
     if kind is Place:
-        return libraries.place_method(made)
+        return files.place_method(made)
     if kind is File:
-        return libraries.file_method(made)
+        return files.file_method(made)
     if kind is Contents:
-        return libraries.contents_method(made)
+        return containers.contents_method(made)
     if kind in (list, dict, set):
-        found = libraries.collection_method(made)
+        found = containers.collection_method(made)
         if found is not None:
             return found
     if kind in (Instance, Thing):
@@ -163,7 +176,8 @@ def _method(machine: Machine, function: Method, arguments: list[Any], keywords: 
     return found
 
 
-def _instance(machine: Machine, klass: Klass, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def instance(machine: Machine, klass: Klass, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """Make an object of a class, and read what its `__init__` does."""
     made = Instance(klass, {})
     start = attributes.of_class(klass, "__init__")
     if type(start) is Closure:

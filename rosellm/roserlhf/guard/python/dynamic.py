@@ -127,7 +127,7 @@ def run_text(machine: Machine, code: str, node: ast.AST | None, disguise: str, e
         return NOTHING
     outer = machine.findings
     parsed = source.read(code)
-    machine.findings = Findings(parsed.text, parsed.shift, outer.where)
+    machine.findings = Findings(parsed.text, parsed.shift, len(code), outer.where)
     machine.calls += 1
     value: Any = NOTHING
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -359,7 +359,7 @@ def _plain(kind: ActKind) -> Callable[[Call, Api], Any]:
                 leaving.add(call.machine, "?", call.name, call.node)
         call.machine.findings.add(kind, target, call.name, call.node, **traits)
         if kind == "schedule":
-            later(call, value, "background")
+            background(call, value)
         return Thing(f"{call.name}()", value.subject if type(value) is Thing else None)
 
     return add
@@ -392,19 +392,27 @@ def _hook(call: Call, api: Api) -> Any:
     return value
 
 
-def later(call: Call, value: Any, where: str) -> None:
+def later(call: Call, value: Any, where: str, arguments: Sequence[Any] = ()) -> None:
     """Read a function where it will be called from."""
     from rosellm.roserlhf.guard.python import calling
 
     with call.machine.inside(where):
         if type(value) is Closure and id(value.node) not in call.machine.visited:
-            calling.run(call.machine, value, [], {})
+            calling.run(call.machine, value, list(arguments), {})
         elif type(value) in (Thing, Partial) and where in ("atexit", "signal"):
             calling.call(call.machine, value, call.arguments[1:], {}, call.node)
 
 
 def _exit(call: Call, api: Api) -> Any:
     return leaving.call(call, api)
+
+
+def background(call: Call, function: Any) -> None:
+    """Read what a thread, a timer or a child process runs."""
+    given = call.keywords.get("args", call.argument(2) if call.name.endswith("Timer") else ())
+    if call.name.endswith((".submit", "create_task", "start_new_thread")):
+        given = call.arguments[1:]
+    later(call, function, "child" if call.name.endswith("Process") else "background", given if type(given) in (list, tuple) else ())
 
 
 def _decode(call: Call, _: Api) -> Any:

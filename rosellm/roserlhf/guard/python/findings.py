@@ -27,6 +27,8 @@ class Findings:
     code: str
     shift: int = 0
     """Characters that were put before the text to make it parse."""
+    length: int = 1 << 62
+    """Of the text as it was given; lines that were mended may be longer."""
     where: str = "import"
     """Part of the program that is being read; every act carries it as a trait."""
     acts: list[Act] = field(default_factory=list)
@@ -49,6 +51,7 @@ class Findings:
     def at(self, kind: ActKind, target: str, detail: str, span: tuple[int, int]) -> None:
         """Add an act whose place is known already."""
         if len(self.acts) < MOST_ACTS:
+            span = min(span[0], self.length), min(span[1], self.length)
             self.acts.append(Act(kind, target, detail, span=span, via=("python",), traits={"where": self.where}))
 
     def adopt(self, acts: Iterable[Act], node: ast.AST | None, *disguises: str, **traits: str) -> None:
@@ -76,7 +79,7 @@ class Findings:
         line = min(line, len(self._starts))
         if not self._plain:
             column = len(self._lines[line - 1].encode("utf-8", "replace")[:column].decode("utf-8", "ignore"))
-        return max(0, self._starts[line - 1] + column - self.shift)
+        return min(max(0, self._starts[line - 1] + column - self.shift), self.length)
 
     def position(self, index: int) -> int:
         """Return the line from 1 of a character."""

@@ -175,3 +175,8 @@ ABSENT = _ABSENT
 def first(value: Any) -> Any:
     """Return the first option of a value."""
     return value.options[0] if type(value) is Choice else value
+
+
+def each(names: str, value: Any) -> dict[str, Any]:
+    """Give several names one value."""
+    return dict.fromkeys(names.split(), value)

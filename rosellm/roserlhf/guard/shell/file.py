@@ -113,7 +113,7 @@ def read_content(shell: Shell, path: str, content: str, *, known: bool = True) -
             shell.state.back(mark)
             shell.traits, shell.stdin = before, stdin
     else:
-        shell.read(language, content, "file", in_file=path)
+        shell.read(language if language in ("python", "patch") else path, content, "file", in_file=path)
 
 
 def language_of(path: str, content: str) -> str:
@@ -123,6 +123,8 @@ def language_of(path: str, content: str) -> str:
         if name in _INTERPRETERS:
             return _INTERPRETERS[name]
     name = path.rpartition("/")[2]
+    if "/.git/hooks/" in path or "/.husky/" in path:
+        return "shell"
     stem, dot, extension = name.rpartition(".")
     if not dot:
         return name.lower() if name in ("Makefile", "makefile", "GNUmakefile", "Dockerfile", "Justfile", "justfile") else ""
