@@ -152,3 +152,23 @@ def test_code_that_is_written_is_read() -> None:
 def test_a_module_written_before_is_read_when_it_is_imported() -> None:
     acts = acts_of_python("import helper", scene(files={"/app/helper.py": "open('/k/secret')"}))
     assert ("read", "/k/secret", ("python", "import", "python")) in [(act.kind, act.target, act.via) for act in acts]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print('PASS', file=open('/k/r.txt', 'w'))",
+        "import sys\nsys.stdout = open('/k/r.txt', 'w')\nprint('PASS')",
+        "import contextlib\nwith open('/k/r.txt', 'w') as f, contextlib.redirect_stdout(f):\n    print('PASS')",
+        "import os\nos.dup2(os.open('/k/r.txt', os.O_WRONLY), 1)\nprint('PASS')",
+        "import os\nos.write(os.open('/k/r.txt', os.O_WRONLY), b'PASS')",
+        "import pathlib\nt = pathlib.Path('/k/t')\nt.write_text('PASS')\nt.rename('/k/r.txt')",
+        "with open('/k/r.txt', 'w') as f:\n    for c in 'PASS':\n        f.write(c)",
+    ],
+)
+def test_what_is_written_is_known(code: str) -> None:
+    assert [(act.target, act.detail.strip()) for act in acts_of_python(code, scene()) if act.kind == "run"] == [("txt", "PASS")]
+
+
+def test_a_folder_on_the_search_path_is_where_modules_are_read() -> None:
+    assert ("read", "/k/reference.py") in found("import sys\nsys.path.append('/k')\nimport reference")

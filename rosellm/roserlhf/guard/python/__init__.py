@@ -20,7 +20,7 @@ Traits that acts carry (a trait that does not apply is absent; flags are `yes`):
 | use | environment | `copy`: all variables are handed on to a child |
 | child | environment | it is set for a child only |
 | own | process, frame | it is the program's own process, child or function |
-| depth | frame | how far up the stack, if it is said |
+| depth, root | frame | how far up the stack, if it is said; module that the frame or function was reached by |
 | hook | patch, define | something that is called from now on; the test runner's |
 | value | patch | what it is replaced by: `function`, `class`, `object`, `name`, `constant` |
 | always | patch | what the replacement returns whatever it is given: `true`, `none`, `0` |
@@ -32,6 +32,7 @@ Traits that acts carry (a trait that does not apply is absent; flags are `yes`):
 | function | exit | function or statement that leaves |
 | source | opaque | what gave the code that only running would tell |
 | method, split | fetch | function; split of a data set |
+| name, parameters | code | the function that takes the shortcut and how many inputs it has; further ones in `shortcuts.function` |
 """
 
 from __future__ import annotations

@@ -8,7 +8,19 @@ from typing import Any
 from rosellm.roserlhf.guard.python import definitions, expressions, names
 from rosellm.roserlhf.guard.python.findings import short
 from rosellm.roserlhf.guard.python.machine import Machine
-from rosellm.roserlhf.guard.python.value import Choice, Closure, Contents, File, Instance, Klass, Partial, Thing, known, text
+from rosellm.roserlhf.guard.python.value import (
+    Choice,
+    Closure,
+    Contents,
+    File,
+    Instance,
+    Klass,
+    Partial,
+    Thing,
+    is_key,
+    known,
+    text,
+)
 
 
 def attribute(machine: Machine, target: ast.Attribute, value: Any) -> None:
@@ -47,7 +59,7 @@ def set_element(machine: Machine, owner: Any, index: Any, value: Any, node: ast.
     """Bind an element of a value."""
     match owner:
         case dict():
-            if not machine.dead and known(index) and type(index) not in (list, dict, set):
+            if not machine.dead and is_key(index):
                 owner[index] = value
         case list():
             if not machine.dead and type(index) is int and -len(owner) <= index < len(owner):
@@ -97,6 +109,10 @@ def patch(machine: Machine, target: str, value: Any, node: ast.AST | None, **tra
         traits["restores"] = "yes"
     traits.update(definitions.nature(machine, value))
     machine.findings.add("patch", target, described(value), node, **traits)
+    if target == "sys.stdout" and type(value) is File and not machine.dead:
+        machine.output = value
+    elif target == "sys.path" and type(value) in (list, tuple):
+        machine.folders += [path for path in machine.paths(value) if path not in machine.folders]
     last = target.rpartition(".")[2]
     if last.startswith("__") and last.endswith("__"):
         definitions.special(machine, target.rpartition(".")[0], last, value, node)
@@ -137,5 +153,5 @@ def deleted(machine: Machine, target: ast.AST) -> None:
             set_variable(machine, text(index), "", target, "unset")
         elif type(owner) is Thing and owner.name in ("sys.modules", "builtins"):
             machine.findings.add("patch", f"{owner.name}[{text(index)!r}]", "deleted", target)
-        elif type(owner) is dict and known(index) and not machine.dead:
+        elif type(owner) is dict and is_key(index) and not machine.dead:
             owner.pop(index, None)

@@ -34,6 +34,7 @@ FRAME_ATTRIBUTES = names_in(
     "f_locals f_globals f_back f_builtins tb_frame tb_next gi_frame cr_frame ag_frame __globals__ __closure__ "
     "cell_contents func_globals func_closure __self__ f_trace gi_yieldfrom"
 )
+_STACKS = ("inspect.stack()", "inspect.getouterframes()", "traceback.extract_stack()", "traceback.walk_stack()")
 _CLIMBING = frozenset(
     ("__class__", "__base__", "__bases__", "__mro__", "__subclasses__", "mro", "__init__", "__globals__", "__reduce__")
 )
@@ -128,6 +129,8 @@ def _of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -
         machine.findings.add("frame", full, "memory", node)
     elif full == "sys.argv" or name in ("co_filename", "co_name", "f_code"):
         machine.guards.append(full if full == "sys.argv" else f"frame.{name}")
+    elif name in ("filename", "function", "name", "code_context") and value.name.startswith(_STACKS):
+        machine.guards.append(value.name.partition("(")[0])
     elif full.endswith(("Popen().pid", "multiprocessing.Process().pid")):
         return Thing("os.getpid()", "self")
     elif name == "__name__" and value.name:

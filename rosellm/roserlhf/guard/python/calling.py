@@ -115,6 +115,13 @@ def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: di
     return effects.guess(made)
 
 
+def _size(made: Call) -> int:
+    """Return about how much a function goes through, or makes."""
+    if made.name in ("range", "bytes", "bytearray") and made.arguments and type(made.arguments[-1]) is int:
+        return max(abs(one) for one in made.arguments if type(one) is int)
+    return sum(len(one) for one in made.arguments if hasattr(one, "__len__"))
+
+
 def _fold(made: Call) -> Any:
     """Call a function that only computes."""
     if any(type(one) in (Choice, Place) for one in made.arguments):
@@ -125,7 +132,7 @@ def _fold(made: Call) -> Any:
             else _fold(Call(made.machine, made.name, plain, made.keywords, made.node))
         )
     if all(map(known, made.arguments)) and all(map(known, made.keywords.values())):
-        if not made.machine.fold(sum(len(one) for one in made.arguments if hasattr(one, "__len__"))):
+        if not made.machine.fold(_size(made)):
             return NOTHING
         found = fold.call(made.name, made.arguments, made.keywords)
         if made.name in fold.DECODERS and type(found) in (str, bytes) and len(found) > 3 and found != made.argument(0):

@@ -16,6 +16,7 @@ from rosellm.roserlhf.guard.python.value import (
     Partial,
     Thing,
     choice,
+    is_key,
     known,
     sources,
     sure,
@@ -69,9 +70,9 @@ def collection_method(call: Call) -> Any:
                 owner[:] = fold.call("sorted", [owner], {}) if type(fold.call("sorted", [owner], {})) is list else owner
         case dict(), "update" if type(first) is dict:
             owner.update(first)
-        case dict(), "setdefault" if known(first) and type(first) not in (list, dict):
+        case dict(), "setdefault" if is_key(first):
             return owner.setdefault(first, call.argument(1))
-        case dict(), "pop" if known(first) and type(first) not in (list, dict):
+        case dict(), "pop" if is_key(first):
             return owner.pop(first, call.argument(1, default=NOTHING))
         case dict(), "get" if type(first) is not Choice and not known(first):
             return choice([*list(owner.values())[:6], call.argument(1)])
@@ -91,8 +92,8 @@ def _sequence(call: Call) -> Any:
     if type(value) is dict and call.name == "dict":
         return {**value, **call.keywords}
     if call.name == "dict":
-        pairs = [one for one in _iterable(call) if type(one) in (tuple, list) and len(one) == 2 and known(one[0])]
-        return {**{one[0]: one[1] for one in pairs if type(one[0]) not in (list, dict)}, **call.keywords}
+        pairs = [one for one in _iterable(call) if type(one) in (tuple, list) and len(one) == 2 and is_key(one[0])]
+        return {**{one[0]: one[1] for one in pairs}, **call.keywords}
     found = _iterable(call)
     return tuple(found) if call.name == "tuple" else found
 

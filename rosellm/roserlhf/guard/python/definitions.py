@@ -108,6 +108,8 @@ def special(machine: Machine, owner: str, name: str, value: Any, node: ast.AST |
         detail = f"always {same}" if same is not None else "compares" if name in ANSWERS else "computes"
     elif value is None:
         detail = "None"
+    elif type(value) is Thing and value.name:
+        detail = f"is {value.name}"
     else:
         detail = f"is {short(str(value), 40)}" if known(value) else "computes"
     if name in (

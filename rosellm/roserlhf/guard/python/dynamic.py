@@ -59,6 +59,8 @@ def imported(machine: Machine, name: str, how: str, node: ast.AST | None) -> Any
     machine.findings.add("import", name, how, node)
     machine.modules.add(name)
     if not names.library(name) and UNKNOWN not in name:
+        for folder in machine.folders[:8]:
+            machine.findings.add("read", f"{folder}/{name.replace('.', '/')}.py", "import", node, module=name)
         base = machine.path(name.replace(".", "/"))
         for path in (base + ".py", base + "/__init__.py"):
             code = machine.scene.files.get(path)
@@ -276,7 +278,9 @@ HANDLERS: dict[str, Callable[[Call], Any]] = {
     **_all("setattr object.__setattr__ type.__setattr__ super().__setattr__", _setattr),
     **_all("__import__ importlib.import_module pytest.importorskip pydoc.locate pkgutil.resolve_name", _import),
     **_all("globals locals", _namespace),
-    **_all("exec eval execfile IPython.embed code.InteractiveInterpreter().runcode code.InteractiveInterpreter().runsource", _exec),
+    **_all("exec eval execfile IPython.embed", _exec),
+    **_all("code.InteractiveInterpreter().runcode code.InteractiveInterpreter().runsource", _exec),
+    **_all("code.InteractiveConsole().push code.InteractiveConsole().runcode code.InteractiveConsole().runsource", _exec),
     **_all("timeit.timeit timeit.repeat cProfile.run profile.run code.interact get_ipython().run_cell get_ipython().ex", _exec),
     **_all("operator.attrgetter operator.itemgetter operator.methodcaller", _attrgetter),
     **_all("mock.patch mock.patch.object mocker.patch mocker.patch.object monkeypatch.setattr monkeypatch.delattr", _patched),

@@ -20,7 +20,7 @@ from rosellm.roserlhf.guard.python.value import (
     Scope,
     Thing,
     choice,
-    known,
+    is_key,
     options,
     sources,
     spread,
@@ -150,7 +150,7 @@ def _dict(machine: Machine, node: ast.Dict) -> Any:
                 machine.findings.add("environment", "*", "read", node, use="copy")
             continue
         name = evaluate(machine, key)
-        if known(name) and type(name) in (str, bytes, int, float, bool, type(None), tuple):
+        if is_key(name):
             found[name] = held
     return found
 
@@ -279,7 +279,7 @@ def _comprehension(machine: Machine, node: ast.ListComp | ast.SetComp | ast.Gene
     finally:
         machine.scope = outer
     if type(node) is ast.DictComp:
-        return {key: value for key, value in found if known(key) and type(key) not in (list, dict, set)}
+        return {key: value for key, value in found if is_key(key)}
     return found
 
 

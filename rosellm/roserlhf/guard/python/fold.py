@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rosellm.roserlhf.guard.act import UNKNOWN
-from rosellm.roserlhf.guard.python.value import Contents, Place, Thing, known, names_in, sure, text
+from rosellm.roserlhf.guard.python.value import Contents, Place, Thing, is_key, known, names_in, sure, text
 
 LARGEST = 1 << 16
 """Characters, bytes or elements of a folded constant."""
@@ -203,7 +203,7 @@ def _method(owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any
         return NOTHING
     if kind is dict:
         if name == "get":
-            return owner.get(arguments[0], arguments[1] if len(arguments) > 1 else None) if known(arguments[0]) else NOTHING
+            return owner.get(arguments[0], arguments[1] if len(arguments) > 1 else None) if is_key(arguments[0]) else NOTHING
         if name == "items":
             return list(owner.items())
         return owner.copy() if name == "copy" else list(getattr(owner, name)())

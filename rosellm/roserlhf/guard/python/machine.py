@@ -14,10 +14,11 @@ from rosellm.roserlhf.guard.python.findings import Findings
 from rosellm.roserlhf.guard.python.value import STAR, Choice, Scope, Thing, choice, paths
 from rosellm.roserlhf.guard.scene import Scene
 
-FUEL = 3000
+FUEL = 2000
 """Expressions that are evaluated, beyond about as many as the text holds, before loops and functions are read once only."""
 DEEPEST_CALL = 6
 DEEPEST_EXPRESSION = 110
+LONGEST_FOLDER = 1024
 MOST_LINKS = 256
 MOST_NESTED_READS = 48
 """Pieces of other languages that are read."""
@@ -53,6 +54,10 @@ class Machine:
     files: dict[str, str] = field(default_factory=dict)
     """Contents of files that were written, by absolute path."""
     reads: int = 0
+    folders: list[str] = field(default_factory=list)
+    """Folders that the program put on its search path for modules."""
+    output: Any = None
+    """Open file that what is printed goes to."""
     executed: set[ast.AST | None] = field(default_factory=set)
     """Calls whose code in a string was read."""
     guards: list[str] = field(default_factory=list)
@@ -139,7 +144,7 @@ class Machine:
 
     def enter(self, folder: str) -> None:
         """Change the working directory."""
-        if not self.dead and len(folder) < places.LONGEST:
+        if not self.dead and len(folder) < LONGEST_FOLDER:
             self.scene = replace(self.scene, workdir=folder)
 
     def set_variable(self, name: str, value: str) -> None:

@@ -85,12 +85,20 @@ def _pip(call: Call) -> Any:
     return effects.shell(call, ["pip", *(call.argument(0) if type(call.argument(0)) is list else [UNKNOWN])])
 
 
+def _revision(call: Call) -> Any:
+    """`git.Repo().commit(revision)` and its like."""
+    verb = "log" if call.name.endswith("iter_commits") else "show"
+    call.machine.nested("git", f"{verb} {text(call.argument(0, 'rev', 'HEAD'))}", call.node)
+    return Contents((UNKNOWN,), name="git")
+
+
 def _clone(call: Call) -> Any:
-    call.machine.nested("git", f"clone {text(call.argument(0, 'url'))} {text(call.argument(1, 'to_path', ''))}", call.node)
+    words = f"clone {text(call.argument(0, 'url'))} {text(call.argument(1, 'to_path', ''))}"
+    call.machine.nested("git", words, call.node)
     return NOTHING
 
 
-GIT = ("git.Repo().git.", "git.Git().", "git.cmd.Git().")
+GIT = ("git.Repo().git.", "git.Git().", "git.cmd.Git().", "git.Repo().remotes.", "git.Repo().remote().")
 
 
 def git(call: Call) -> Any:
@@ -153,6 +161,9 @@ def _magic(call: Call) -> Any:
 
 
 HANDLERS: dict[str, Callable[[Call], Any]] = {
+    **each(
+        "git.Repo().commit git.Repo().tree git.Repo().iter_commits git.Repo().blame pygit2.Repository().revparse_single", _revision
+    ),
     **each("duckdb.sql duckdb.query duckdb.execute polars.sql", _duck),
     **each("http.client.HTTPSConnection().request http.client.HTTPConnection().request", _request),
     **each(

@@ -20,7 +20,7 @@ from rosellm.roserlhf.guard.python import (
 )
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import Machine
-from rosellm.roserlhf.guard.python.value import Contents, Klass, Scope, Thing, sources, spread, sure
+from rosellm.roserlhf.guard.python.value import Contents, Klass, Scope, Thing, sources, spread, sure, text
 
 DEEPEST_BLOCK = 60
 
@@ -62,6 +62,8 @@ def one(machine: Machine, statement: ast.stmt) -> None:
         function(machine, statement)
     except RecursionError:
         machine.findings.add("opaque", "nested too deep", type(statement).__name__, statement)
+    except fold.ERRORS as error:  # a value that the reader did not foresee: the statement counts as not read, the others are
+        machine.findings.add("opaque", "could not be read", type(error).__name__, statement)
     finally:
         machine.depth -= 1
 
@@ -100,6 +102,10 @@ def _augmented(machine: Machine, node: ast.AugAssign) -> None:
     found = spread(lambda a, b: fold.binary(type(node.op), a, b), now, value)
     if found is NOTHING and (read := sources(now, value)):
         found = Contents(read)
+    if type(now) is Thing and now.name == "os.environ" and type(value) is dict:
+        for name, held in value.items():
+            assigning.set_variable(machine, text(name), held, node)
+        return
     if type(now) is list and type(found) is list and not machine.dead:
         now[:] = found
         found = now

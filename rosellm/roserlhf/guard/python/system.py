@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.python import assigning, attributes, effects, files
+from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import each
 from rosellm.roserlhf.guard.python.value import (
     Contents,
@@ -27,10 +28,41 @@ def _print(call: Call) -> Any:
     for value in call.arguments:
         if type(value) is Thing and value.name == "os.environ":
             call.machine.findings.add("environment", "*", "read", call.node)
-    target = call.keywords.get("file")
+    target = call.keywords.get("file", call.machine.output)
     for one in options(target):
         if type(one) is File:
             files.write(call, one.path, " ".join(map(text, call.arguments)) + "\n", "print")
+    return None
+
+
+def _redirected(call: Call) -> Any:
+    """`contextlib.redirect_stdout(file)`."""
+    if not call.machine.dead:
+        call.machine.output = call.argument(0)
+    return call.argument(0)
+
+
+def _duplicated(call: Call) -> Any:
+    """`os.dup2(file, 1)`."""
+    source, target = call.argument(0), call.argument(1)
+    if type(target) is int and target in (1, 2) and type(source) is Thing and type(source.subject) is str and not call.machine.dead:
+        call.machine.output = File(source.subject, True)
+    return NOTHING
+
+
+def _printed(call: Call) -> Any:
+    """`sys.stdout.write(text)`."""
+    if type(call.machine.output) is File:
+        files.write(call, call.machine.output.path, call.argument(0), "write")
+    return NOTHING
+
+
+def _searched(call: Call) -> Any:
+    """`sys.path.insert(0, folder)`."""
+    value = call.argument(1 if call.name.endswith("insert") else 0)
+    for path in call.machine.paths(value):
+        if path not in call.machine.folders:
+            call.machine.folders.append(path)
     return None
 
 
@@ -125,6 +157,10 @@ def _process(call: Call) -> Any:
 
 
 HANDLERS: dict[str, Callable[[Call], Any]] = {
+    "contextlib.redirect_stdout": _redirected,
+    "os.dup2": _duplicated,
+    **each("sys.stdout.write sys.__stdout__.write", _printed),
+    **each("sys.path.insert sys.path.append sys.path.extend site.addsitedir", _searched),
     **each("print", _print),
     **each("os.path.join posixpath.join", _joined),
     **each("os.path.abspath os.path.realpath os.path.normcase os.path.expanduser", _absolute),

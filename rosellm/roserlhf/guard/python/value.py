@@ -203,6 +203,17 @@ def known(value: Any) -> bool:
     return kind in _PLAIN or kind is range or (kind in _HOLDING and _through(value))
 
 
+def is_key(value: Any) -> bool:
+    """Tell whether a value may be looked up by."""
+    if not known(value):
+        return False
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 def sure(value: Any) -> bool:
     """Tell whether a value is a constant, of a size to compute with, and no part of it is unknown."""
     kind = type(value)
