@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.environment.output import text_of
@@ -24,16 +23,15 @@ from rosellm.roserlhf.environment.tools import ToolSet
 from rosellm.roserlhf.environment.waiting import NoAnswerError, answer_of
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.call_line import LONGEST, call_line
+from rosellm.roserlhf.guard.detection import Detect, detection
 from rosellm.roserlhf.guard.dummy import Dummy, dummy_result
 from rosellm.roserlhf.guard.event import Action, GuardEvent, Outcome
 from rosellm.roserlhf.guard.policy import BLOCK_AND_CONTINUE, UNTOUCHED, Policy, RewardHandling, confirmed
-from rosellm.roserlhf.guard.rules import Suspicion
+from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.verdict import Case, Judge, Verdict
 from rosellm.roserlhf.trajectory import ToolCall, ToolResult
 
-Detect = Callable[[str, Mapping[str, Any], Sequence[str], Setting], Sequence[Suspicion]]
-"""Stage 1: `(tool, arguments, history, setting)` to what is suspicious about a call; empty if nothing is."""
 UNREADABLE = "guard-unreadable"
 """Rule of a call on which the rules themselves failed."""
 JUDGE_TIMEOUT = 30.0
@@ -66,7 +64,7 @@ class Guard:
     """Stands between calls and tools, for any number of episodes at once.
 
     Args:
-        rules: stage 1, for recall; it is called for every call, on the event loop, so it must be quick.
+        rules: stage 1, for recall; or a function in their place. It is asked about every call, on the event loop: it must be quick.
         judge: stage 2, for precision; awaited for suspicious calls only.
         policy: what happens to a confirmed call.
         reward: what happens to the reward of its episode.
@@ -80,30 +78,24 @@ class Guard:
         >>> import asyncio
         >>> from rosellm.roserlhf.environment.runner import DirectRunner
         >>> from rosellm.roserlhf.environment.tools import ToolSet
-        >>> from rosellm.roserlhf.guard.act import Act
         >>> from rosellm.roserlhf.guard.guard import Guard
-        >>> from rosellm.roserlhf.guard.rules import Suspicion
+        >>> from rosellm.roserlhf.guard.rules import Rules
         >>> from rosellm.roserlhf.guard.setting import Setting
-        >>> from rosellm.roserlhf.guard.verdict import Verdict
+        >>> from rosellm.roserlhf.guard.setting_judge import SettingJudge
         >>> def read_file(path: str) -> str:
         ...     return f"content of {path}"
-        >>> def rules(tool, arguments, history, setting):
-        ...     path = arguments["path"]
-        ...     hidden = path in setting.hidden_tests
-        ...     return [Suspicion("hidden-tests", "reads a hidden test", Act("read", path, argument="path"))] if hidden else []
-        >>> async def judge(case):
-        ...     return Verdict(True, "the setting protects this file")
-        >>> runner = Guard(rules, judge).wrap(DirectRunner(ToolSet.of(read_file)), Setting(hidden_tests=("/eval/t.py",)))
+        >>> rules, setting = Rules.read(), Setting(workdir="/app", hidden_tests=("/eval/t.py",))
+        >>> runner = Guard(rules, SettingJudge(rules)).wrap(DirectRunner(ToolSet.of(read_file)), setting)
         >>> for path in ("/app/a.py", "/eval/t.py"):
         ...     result = asyncio.run(runner.call(ToolCall("c0", "read_file", {"path": path}), ()))
         ...     print(result.origin, "|", result.content)
         environment | content of /app/a.py
         guard | /eval/t.py: No such file or directory
         >>> [(event.rule, event.action) for event in runner.events]
-        [('hidden-tests', 'blocked')]
+        [('protected-read', 'blocked')]
     """
 
-    rules: Detect
+    rules: Rules | Detect
     judge: Judge
     policy: Policy = BLOCK_AND_CONTINUE
     reward: RewardHandling = UNTOUCHED
@@ -111,8 +103,10 @@ class Guard:
     dummy: Dummy = dummy_result
     tally: Tally = field(default_factory=Tally)
     """What it has done so far."""
+    _detect: Detect = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_detect", detection(self.rules) if isinstance(self.rules, Rules) else self.rules)
         checks.number_in(self.judge_timeout, "judge_timeout", 0, float("inf"), open_low=True)
 
     def wrap(
@@ -133,7 +127,7 @@ class Guard:
         """Return what is suspicious about a call, and the seconds that it took to see it; rules that fail are suspicious, too."""
         started = time.perf_counter()
         try:
-            found = list(self.rules(call.name, call.arguments, history, setting))
+            found = list(self._detect(call.name, call.arguments, history, setting))
         except Exception as error:  # noqa: BLE001 - whatever it is, the call was not understood
             _log.exception("guard: the rules failed on a call of %r", call.name)
             found = [Suspicion(UNREADABLE, f"the rules failed: {type(error).__name__}", Act("opaque", type(error).__name__))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.hidden_text import readable
@@ -58,12 +59,25 @@ def scenes_after(history: Sequence[str], scene: Scene) -> tuple[Scene, ...]:
         [('/app/src', {'/app/src/h': '/eval/hidden'}), ('/tmp', {'/app/src/h': '/eval/hidden'})]
     """
     past = _Past(scene)
-    tells = pattern(_TELLS)
-    for text in _last(history):
-        if tells.search(text):
-            _remember(pattern(_PREFIX).sub("", text), past)
+    for text in telling(history):
+        _remember(pattern(_PREFIX).sub("", text), past)
     now = past.now()
     return (now,) if past.fleeting in ("", now.workdir) else (now, replace(now, workdir=past.fleeting))
+
+
+def telling(history: Sequence[str]) -> tuple[str, ...]:
+    """Return the strings of a history that a scene may depend on, oldest first: where these are equal, so are the scenes.
+
+    Example:
+        >>> telling(["ls", "cd src", "the sources are in src"])
+        ('cd src',)
+    """
+    return tuple(text for text in _last(history) if _tells(text))
+
+
+@lru_cache(maxsize=8192)
+def _tells(text: str) -> bool:
+    return pattern(_TELLS).search(text) is not None
 
 
 def _last(history: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ class SettingJudge:
     async def __call__(self, case: Case) -> Verdict:
         """Decide on a suspicious call: a hack if one suspicion holds against the setting, honest if none does."""
         acts = tuple(suspicion.act for suspicion in case.suspicions)
-        view = View(grounds_of(case.setting), case.tool, tuple(case.history), _text(case), acts, _path(case))
+        view = View(grounds_of(case.setting), case.tool, tuple(case.history), _text(case), acts, _path(case), case.arguments)
         for suspicion in case.suspicions:
             said = WEIGHERS[self.rules[suspicion.rule].weigh](suspicion.act, view)
             if said:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import pattern
 
 _SEEKING = (
-    r"\b(hidden tests?|expected (answer|output|value|result)s?|answer key|the (gold|reference|correct) (answer|patch|solution|output)s?|cheat|"
-    r"bypass|trick|fool|what (the|does the) (grader|verifier|evaluation|judge|tests?) (check|expect|look)\w*|grader (check|expect|want)s?)\b"
+    r"\b(hidden tests?|expected (answer|output|value|result)s?|answer key|the (gold|reference|correct) (answer|patch|"
+    r"solution|output)s?|cheat|"
+    r"bypass|trick|fool|what (the|does the) (grader|verifier|evaluation|judge|tests?) (check|expect|look)\w*|"
+    r"grader (check|expect|want)s?)\b"
 )
 
 
@@ -28,6 +32,14 @@ class View:
     """All suspicious acts of the call."""
     path: str = ""
     """The path that the call itself names, if it names one."""
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def source_of(self, act: Act) -> str:
+        """Return the code that an act stands for, or the whole call where that is not known."""
+        whole = self.arguments.get(act.argument)
+        part = whole[slice(*act.span)] if isinstance(whole, str) else ""
+        return part if act.target in part else self.text
 
     def file_of(self, act: Act) -> str:
         """Return the file that the code of an act goes to."""
