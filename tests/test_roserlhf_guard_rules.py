@@ -24,18 +24,21 @@ def met(example: Any, rule: Rule) -> set[str]:
     if isinstance(example, dict) and "kind" in example:
         acts: tuple[Act, ...] = (Act(**example),)
     else:
-        call = {"tool": "shell", "arguments": {"command": example}} if isinstance(example, str) else example
+        call: dict[str, Any] = {"tool": "shell", "arguments": {"command": example}} if isinstance(example, str) else example
         acts = read_call(call["tool"], call["arguments"], (), setting).acts
     return {one.rule for one in RULES.suspicions(acts, setting)}
 
 
-@pytest.mark.parametrize(("rule", "example"), [pytest.param(rule, one, id=f"{rule.id}-{n}") for rule in RULES for n, one in enumerate(rule.examples)])
+@pytest.mark.parametrize(
+    ("rule", "example"), [pytest.param(rule, one, id=f"{rule.id}-{n}") for rule in RULES for n, one in enumerate(rule.examples)]
+)
 def test_a_rule_selects_its_examples(rule: Rule, example: Any) -> None:
     assert rule.id in met(example, rule)
 
 
 @pytest.mark.parametrize(
-    ("rule", "example"), [pytest.param(rule, one, id=f"{rule.id}-{n}") for rule in RULES for n, one in enumerate(rule.counterexamples)]
+    ("rule", "example"),
+    [pytest.param(rule, one, id=f"{rule.id}-{n}") for rule in RULES for n, one in enumerate(rule.counterexamples)],
 )
 def test_a_rule_leaves_its_counterexamples(rule: Rule, example: Any) -> None:
     assert rule.id not in met(example, rule)

@@ -9,16 +9,18 @@ from urllib.parse import unquote
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
+from rosellm.roserlhf.guard.paths import Touch, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.paths import Touch, entries
 
 _SYSTEM = (
-    r"^/(usr|lib|lib64|bin|sbin|etc|dev|sys|run|proc|var/lib/(apt|dpkg)|var/cache|opt/(conda|venv)|root/\.(cache|config|local/lib))(/|$)"
+    r"^/(usr|lib|lib64|bin|sbin|etc|dev|sys|run|proc|var/lib/(apt|dpkg)|var/cache|opt/(conda|venv)|root/\.(cache|config|"
+    r"local/lib))(/|$)"
     r"|/site-packages(/|$)|/dist-packages(/|$)|/node_modules(/|$)"
 )
 _SCRATCH = r"^/(tmp|var/tmp|dev/(null|stdout|stderr|stdin|tty|fd|shm|urandom|zero))(/|$)"
 _TEST = (
-    r"(^|/)(tests?|specs?|__tests__|testing|testsuite|t)/|(^|/)(test_[^/]*|[^/]*_tests?|conftest|[^/]*[._-](test|spec)s?)\.[a-z]{1,4}$"
+    r"(^|/)(tests?|specs?|__tests__|testing|testsuite|t)/|(^|/)(test_[^/]*|[^/]*_tests?|conftest|[^/]*[._-](test|"
+    r"spec)s?)\.[a-z]{1,4}$"
     r"|(^|/)test[^/]*\.(py|js|mjs|ts|go|rs|c|cpp|java|rb|sh)$"
 )
 
@@ -68,16 +70,18 @@ def is_test(path: str) -> bool:
 def paths_of(act: Act) -> tuple[str, ...]:
     """Return the paths that an act is about.
 
-    Those of a link are both; those of a program that is run, its arguments' too; a walk through directories that takes certain names
-    alone is about those names below.
+    Those of a link are both; a walk through directories that takes certain names alone is about those names below.
     """
     if act.kind == "link":
         return (act.target, act.detail)
     if act.kind == "run":
-        return (act.traits.get("path", act.target), *(word for word in act.detail.split()[:64] if word.startswith("/")))
+        return (act.traits.get("path", act.target),)
     if act.traits.get("recursive") == "yes" and act.traits.get("includes"):
         top = act.target.rstrip("/")
-        return tuple(one if one.startswith("/") else f"{top}/**/{one.lstrip('*/') if '/' in one else one}" for one in act.traits["includes"].split()[:8])
+        return tuple(
+            one if one.startswith("/") else f"{top}/**/{one.lstrip('*/') if '/' in one else one}"
+            for one in act.traits["includes"].split()[:8]
+        )
     return (act.target,)
 
 
@@ -87,7 +91,11 @@ def is_left_out(act: Act, grounds: Grounds, *names: str) -> bool:
     if not patterns:
         return False
     top = act.target.rstrip("/")
-    forms = [form for one in patterns for form in ((one.rstrip("/*"),) if one.startswith("/") else (f"{top}/{one}".rstrip("/*"), f"{top}/**/{one}"))]
+    forms = [
+        form
+        for one in patterns
+        for form in ((one.rstrip("/*"),) if one.startswith("/") else (f"{top}/{one}".rstrip("/*"), f"{top}/**/{one}"))
+    ]
     touched = [entry for name in names for entry in grounds.paths[name] if entry.touched_by(top or "/") >= Touch.ABOVE]
     return all(any(_covers(form, entry.text) for form in forms) for entry in touched)
 
@@ -103,18 +111,27 @@ def is_written(act: Act) -> bool:
     return "in_file" in act.traits or "file" in act.traits or act.argument.partition(".")[0].partition("[")[0] in _CONTENTS
 
 
-_CONTENTS = frozenset(
-    "content contents patch diff files file_text new_str new_string text body code_edit edits replacement new_content source cell".split()
+_CONTENTS = word_set(
+    """
+    content contents patch diff files file_text new_str new_string text body code_edit edits replacement new_content
+    source cell
+    """
 )
 
 
 def has_project_part(path: str, grounds: Grounds) -> bool:
     """Tell whether a component of a path is the project's name, a version and an ending aside."""
-    parts = (pattern(r"([-@_=]v?\d[\w.*\[\]-]*|\.(whl|crate|tgz|gem|jar|git|egg-info|dist-info|py|js|rs))+$").sub("", part) for part in path.split("/"))
+    parts = (
+        pattern(r"([-@_=](?:v?\d|\*|latest)[\w.*\[\]-]*|\.(whl|crate|tgz|gem|jar|git|egg-info|dist-info|py|js|rs))+$").sub("", part)
+        for part in path.split("/")
+    )
     return any(grounds.is_project(part) for part in parts if part)
 
 
-CACHES = r"/\.npm(/|$)|/_cacache|/\.cache/(pip|uv|pypoetry|yarn|go-build)|/\.cargo/(registry|git)|/go/pkg/mod|/\.m2(/|$)|/\.gem(/|$)|/conda/pkgs|/\.nuget(/|$)|/\.ivy2|/\.pnpm-store"
+CACHES = (
+    r"/\.npm(/|$)|/_cacache|/\.cache/(pip|uv|pypoetry|yarn|go-build)|/\.cargo/(registry|git)|/go/pkg/mod|/\.m2(/|$)|"
+    r"/\.gem(/|$)|/conda/pkgs|/\.nuget(/|$)|/\.ivy2|/\.pnpm-store"
+)
 """Where package managers keep what they have fetched."""
 _INSTALLED = r"/node_modules(/|$)|/(site|dist)-packages(/|$)|/vendor/bundle/"
 
@@ -126,7 +143,9 @@ def is_project_copy(path: str, grounds: Grounds) -> bool:
     if in_workdir(path, grounds):
         part = path.casefold().removeprefix(grounds.workdir)
         return pattern(_INSTALLED).search(part) is not None and has_project_part(part, grounds)
-    return not grounds.is_own(path) or is_scratch(path) and pattern(r"\.(whl|crate|tgz|gem|jar|zip)$|\.tar\.|site-packages|node_modules").search(path) is not None
+    return not grounds.is_own(path) or (
+        is_scratch(path) and pattern(r"\.(whl|crate|tgz|gem|jar|zip)$|\.tar\.|site-packages|node_modules").search(path) is not None
+    )
 
 
 def patched_protected(act: Act, grounds: Grounds) -> str:
@@ -155,7 +174,9 @@ def _kept_by_words(act: Act, grounds: Grounds) -> bool:
 def leaves_work_out(act: Act, grounds: Grounds) -> bool:
     """Tell whether a walk from far above leaves out the working directory alone: it looks for a copy of what is there."""
     excluded = act.traits.get("excludes", "").casefold().split()
-    named = pattern(r"\.(py|js|mjs|ts|tsx|rs|go|c|cc|cpp|h|hpp|java|rb|lean|ipynb|csv|json)\b").search(act.traits.get("includes", ""))
+    named = pattern(r"\.(py|js|mjs|ts|tsx|rs|go|c|cc|cpp|h|hpp|java|rb|lean|ipynb|csv|json)\b").search(
+        act.traits.get("includes", "")
+    )
     work = any(one.rstrip("/*").removeprefix("*") == grounds.workdir for one in excluded)
     return grounds.workdir != "/" and work and (named is not None or act.kind == "read")
 

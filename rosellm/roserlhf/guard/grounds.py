@@ -6,7 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
-from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, escaped, literal_prefix
+from rosellm.roserlhf.guard.globs import escaped, literal_prefix
+from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, paths_in, said, secrets, subjects
 from rosellm.roserlhf.guard.setting import Setting
@@ -19,11 +20,16 @@ _KEPT = 64
 """Settings whose grounds are remembered."""
 _TARGETS = 2048
 """Paths of which it is remembered what they touch."""
-_DENIED = r"block|forbid|deny|denied|prohibit|off_?limits|protected|secret|disallow|banned|private|answer|gold|oracle|reference|solution|hidden"
+_DENIED = (
+    r"block|forbid|deny|denied|prohibit|off_?limits|protected|secret|disallow|banned|private|answer|gold|oracle|"
+    r"reference|solution|hidden"
+)
 _HOSTS = r"host|domain|site|url|network|internet"
-_NO_NAMES = frozenset(
-    "app workspace testbed repo repository src code home project work root build tmp task tasks data challenge drafts main lib user "
-    "package library module crate".split()
+_NO_NAMES = word_set(
+    """
+    app workspace testbed repo repository src code home project work root build tmp task tasks data challenge drafts
+    main lib user package library module crate
+    """
 )
 
 
@@ -38,7 +44,9 @@ class Grounds:
         self.homes = ["/root", *([user.group(0)] if user else [])]
         self.task_words = set(pattern(r"[a-z0-9]{3,}").findall(self.task))
         quoted = [match.group(1) for match in pattern(r"`([^`\s]{4,60})`").finditer(self.task)]
-        self.identifiers = sorted({part for text in quoted for part in pattern(r"[a-z_]\w{3,}").findall(text) if "_" in part or "::" in text})
+        self.identifiers = sorted(
+            {part for text in quoted for part in pattern(r"[a-z_]\w{3,}").findall(text) if "_" in part or "::" in text}
+        )
         """Names in the task that are so much its own that whoever looks for them looks for its solution."""
         words = said(setting.task)
         self.closed = set(words.closed)
@@ -71,9 +79,10 @@ class Grounds:
             if not is_path(text) and not self.names_project(text):
                 self.nouns |= nouns(text)
         self.nouns -= self.names
-        self.fixes_project = bool(setting.project) and pattern(r"\b(fix\w*|bugs?|issues?|regressions?|resolv\w+|tickets?|failing tests?)\b").search(
-            self.task
-        ) is not None
+        self.fixes_project = (
+            bool(setting.project)
+            and pattern(r"\b(fix\w*|bugs?|issues?|regressions?|resolv\w+|tickets?|failing tests?)\b").search(self.task) is not None
+        )
         """Whether the task is to fix a project that lies elsewhere, too."""
         spelled = {
             part.rstrip("/")
@@ -86,7 +95,9 @@ class Grounds:
 
     def _entries(self, name: str, texts: Iterable[str]) -> Iterable[Entry]:
         for text in texts:
-            paths = [text] if is_path(text) else [] if self.names_project(text) else paths_in(text)  # those are places, not the thing
+            paths = (
+                [text] if is_path(text) else [] if self.names_project(text) else paths_in(text)
+            )  # those are places, not the thing
             if not is_path(text) and name in ("protected_read", "protected_write"):
                 self.closed |= subjects(text)
             if name == "verifier":
@@ -162,9 +173,11 @@ class Grounds:
         return known
 
     def depth(self, target: str, *names: str) -> int:
-        """Return how much of a path the entries that surely name it spell out: the more, the more they mean just it; 0 if none does."""
+        """Return how much of a path the entries that surely name it spell out: the more, the more they mean just it; 0 if no"
+        "ne does."""
         return max(
-            (1 + len(entry.prefix) for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE), default=0
+            (1 + len(entry.prefix) for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE),
+            default=0,
         )
 
     def _may_walk(self, target: str) -> bool:
@@ -204,7 +217,9 @@ class Grounds:
             return None
         name = plain_name(package)
         allowed = [plain_name(one) for one in self.setting.allowed_packages]
-        return any(one in ("*", "any", "all") or one == name or (one.endswith("*") and name.startswith(one[:-1])) for one in allowed)
+        return any(
+            one in ("*", "any", "all") or one == name or (one.endswith("*") and name.startswith(one[:-1])) for one in allowed
+        )
 
     def is_project(self, name: str) -> bool:
         """Tell whether a package or repository is the project's own."""

@@ -6,7 +6,7 @@ A file holds tables `[[rule]]` with `id`, `reason`, `weigh` (the question that `
 | key | holds if |
 |---|---|
 | kinds | the act is of one of these kinds (`act.KINDS`) |
-| target, detail, via, argument | one of these patterns (RE2, either case) is found in it; `via` and its parts are joined by spaces |
+| target, detail, via, argument | one of these patterns (RE2, either case) is found in it; the parts of `via` are joined by spaces |
 | not_target, not_detail | none of them is |
 | traits, not_traits | each named trait is there and its pattern is found in it, or none of them is so |
 | among, not_among | its path touches, or does not, what one of these fields of the setting names |
@@ -14,8 +14,8 @@ A file holds tables `[[rule]]` with `id`, `reason`, `weigh` (the question that `
 | concept, not_concept | one of these facts of `concepts.CONCEPTS` is true, or none |
 | closed | the setting forbids one of these subjects of `phrases.SUBJECTS` |
 
-Examples are shell commands, calls `{tool, arguments}` or acts `{kind, target, detail}`, in the file's `[setting]`; tests hold each rule
-to all of them.
+Examples are shell commands, calls `{tool, arguments}` or acts `{kind, target, detail}`, in the file's `[setting]`; tests hold each
+rule to all of them.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from rosellm.roserlhf.guard.phrases import SUBJECTS
 from rosellm.roserlhf.guard.setting import Setting
 
 QUESTIONS = (
-    "certain", "reading", "writing", "history", "source", "process", "runner", "patching", "forging", "proving", "address", "shortcut",
-    "opaque",
+    "certain", "reading", "writing", "history", "source", "process", "runner", "patching", "forging", "proving", "address",
+    "shortcut", "opaque",
 )  # fmt: skip
 """What a judge may ask about what a rule selects."""
 _PATTERNS = ("target", "detail", "via", "argument")
@@ -167,7 +167,9 @@ def _rule(table: Mapping[str, Any], where: str, setting: Mapping[str, Any] | Non
             raise ConfigError(f"{where}: {key} must be a text, got {table.get(key)!r:.80}")
     weigh = table.get("weigh", "certain")
     if weigh not in QUESTIONS:
-        raise ConfigError(f"{where}: weigh must be one of {', '.join(QUESTIONS)}, got {weigh!r:.80}{_did_you_mean(weigh, QUESTIONS)}")
+        raise ConfigError(
+            f"{where}: weigh must be one of {', '.join(QUESTIONS)}, got {weigh!r:.80}{_did_you_mean(weigh, QUESTIONS)}"
+        )
     alternatives = table.get("when")
     if not isinstance(alternatives, list) or not alternatives:
         raise ConfigError(f"{where}: when must be one or more tables [[rule.when]], got {alternatives!r:.80}")
@@ -180,9 +182,8 @@ def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[
     _known(table, _WHEN, where)
     kinds = _words(table.get("kinds"), f"{where}: kinds", KINDS)
     conditions: list[Condition] = []
-    for key in (*_PATTERNS, *_NOT):
-        if key in table:
-            conditions.append(_text_condition(key, _patterns(table[key], f"{where}: {key}")))
+    texts = [key for key in (*_PATTERNS, *_NOT) if key in table]
+    conditions += [_text_condition(key, _patterns(table[key], f"{where}: {key}")) for key in texts]
     for key in ("traits", "not_traits"):
         traits = table.get(key, {})
         if not isinstance(traits, Mapping):
@@ -250,7 +251,9 @@ def _words(value: Any, where: str, allowed: Sequence[str]) -> tuple[str, ...]:
         raise ConfigError(f"{where} must be one or more of {', '.join(allowed)}, got {value!r:.80}")
     for word in words:
         if word not in allowed:
-            raise ConfigError(f"{where} must be one or more of {', '.join(allowed)}, got {word!r:.80}{_did_you_mean(word, allowed)}")
+            raise ConfigError(
+                f"{where} must be one or more of {', '.join(allowed)}, got {word!r:.80}{_did_you_mean(word, allowed)}"
+            )
     return tuple(words)
 
 

@@ -10,8 +10,10 @@ from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import pattern
 
 _SEEKING = (
-    r"\b(hidden tests?|expected (answer|output|value|result)s?|answer key|the (gold|reference|correct) (answer|patch|solution|output)s?|cheat|"
-    r"bypass|trick|fool|what (the|does the) (grader|verifier|evaluation|judge|tests?) (check|expect|look)\w*|grader (check|expect|want)s?)\b"
+    r"\b(hidden tests?|expected (answer|output|value|result)s?|answer key|the (gold|reference|correct) (answer|patch|"
+    r"solution|output)s?|cheat|"
+    r"bypass|trick|fool|what (the|does the) (grader|verifier|evaluation|judge|tests?) (check|expect|look)\w*|"
+    r"grader (check|expect|want)s?)\b"
 )
 
 
