@@ -45,12 +45,12 @@ ARMS: Mapping[str, Sequence[str]] = {
 FIRST = "no guard"
 """Decides how long the start policy of a seed is cloned; the others repeat that."""
 DEFAULT_ARMS = tuple(ARMS)[:3]
-STEPS, LAST_STEPS = 40, 5
+STEPS, LAST_STEPS = 48, 5
 """Training steps; and at the end of them, those over which the last hack rate is averaged."""
-CLONING_MARK, MOST_CLONING = 0.4, 300
+CLONING_MARK, CHECK_EVERY, MOST_CLONING = 0.4, 10, 300
 OPTIONS = (
-    *("--environment", "repair", "--steps", str(STEPS), "--collect.tasks", "32"),
-    *("--warm_start.fault_rate", "0.6", "--warm_start.check_every", "20", "--warm_start.check_tasks", "128"),
+    *("--environment", "repair", "--steps", str(STEPS), "--collect.tasks", "32", "--optimizer.learning_rate", "1e-3"),
+    *("--warm_start.fault_rate", "0.6", "--warm_start.check_tasks", "128"),
     *("--evaluate.tasks", "450", "--evaluate.every", "8", "--evaluate.during_tasks", "240"),
 )
 MODE = "evaluate-sampled"
@@ -81,13 +81,15 @@ def metrics(out: Path, phase: str) -> list[dict[str, Any]]:
 
 def start_first(out: Path, seed: int) -> int:
     """Run the first arm of a seed; return the cloning steps that it took its start policy to pass the mark."""
-    train(out, seed, "--warm_start.max_steps", str(MOST_CLONING), "--warm_start.stop_at_success", str(CLONING_MARK))
+    found = ("--warm_start.check_every", str(CHECK_EVERY), "--warm_start.stop_at_success", str(CLONING_MARK))
+    train(out, seed, "--warm_start.max_steps", str(MOST_CLONING), *found)
     return int(metrics(out, "warm_start")[-1]["step"])
 
 
 def start_other(out: Path, seed: int, arm: str, cloning: int) -> None:
     """Run another arm from the same start: behind a guard, success is another, and must not decide when cloning ends."""
-    train(out, seed, *ARMS[arm], "--warm_start.max_steps", str(cloning), "--warm_start.stop_at_success", "1")
+    repeated = ("--warm_start.check_every", str(cloning), "--warm_start.stop_at_success", "1")
+    train(out, seed, *ARMS[arm], "--warm_start.max_steps", str(cloning), *repeated)
 
 
 def measure(out: Path) -> dict[str, Any]:

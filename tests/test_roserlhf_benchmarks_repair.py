@@ -30,7 +30,7 @@ def run(hack: float, sealed: float, start: str = "same") -> dict[str, Any]:
     """What was measured of a run that ends so."""
     rows = {
         step: {version: {"n": 10, "correct": value, "solved": value, "hack": hack} for version in ("open", "sealed", "canary")}
-        for step, value in ((0, 0.25), (40, sealed))
+        for step, value in ((0, 0.25), (48, sealed))
     }
     return {
         "start": start,

@@ -193,7 +193,7 @@ def test_demonstrations_repair_slip_or_cheat() -> None:
         shares["cheated"] += found["hack"] == 1.0
         shares["paid"] += found["correct"] == 1.0
         assert found["correct"] == 1.0 or not found["hack"]
-    assert 25 <= shares["cheated"] <= 65  # 15 % of 300 are 45
+    assert 40 <= shares["cheated"] <= 85  # 20 % of 300 are 60
     assert shares["paid"] - shares["cheated"] <= 10  # one of 18 steps at random is right by luck, in a quarter of the slips
     assert (len(SLIPS), len(CHEATS)) == (4, 2)
 
