@@ -6,6 +6,7 @@
 | group whose advantages are all equal | nothing in it is better than the rest; excluded as `uniform group` if asked |
 | unscored member | excluded as `unscored`; no part in the statistics of its group |
 | member that is evidence only | excluded as `not trainable`; no part either |
+| member that somebody left out (`Rollout.left_out`) | excluded under that reason; no part either |
 | a member left alone by that | excluded as `alone in its group`: nothing to compare it with |
 """
 
@@ -138,6 +139,8 @@ def compared(episodes: Sequence[Episode], rewards: Sequence[float | None]) -> tu
                 left_out[i] = NOT_TRAINABLE
             elif rewards[i] is None:
                 left_out[i] = UNSCORED
+            elif (reason := as_rollout(episodes[i]).left_out) is not None:
+                left_out[i] = reason
             else:
                 scored.append(i)
         if len(scored) == 1:

@@ -37,6 +37,8 @@ class Rollout:
     """At least one."""
     contexts: Mapping[str, Sequence[TokenSpan]] = field(default_factory=dict)
     """By record: everything in front of its first action, for a record that does not hold it itself."""
+    left_out: str | None = None
+    """Why it has no part in its group though it is scored; None if it has one."""
 
     @property
     def root(self) -> Trajectory:

@@ -173,3 +173,19 @@ def exclude(row: Row, reason: str) -> Row:
     """Take every token of a row out of the loss and book it under one reason; what is excluded already keeps its own."""
     counted = {**row.excluded, reason: row.excluded.get(reason, 0) + row.trained} if row.trained else row.excluded
     return replace(row, loss_mask=(False,) * len(row.loss_mask), excluded=counted)
+
+
+def exclude_at(row: Row, places: Sequence[int], reason: str) -> Row:
+    """Take some tokens of a row out of the loss and book them under one reason; what is excluded already keeps its own.
+
+    Args:
+        row: the row.
+        places: positions in it; those that are in no loss anyway change nothing.
+        reason: why, in a few stable words.
+    """
+    taken = {place for place in places if row.loss_mask[place]}
+    if not taken:
+        return row
+    counted = {**row.excluded, reason: row.excluded.get(reason, 0) + len(taken)}
+    kept = tuple(trained and place not in taken for place, trained in enumerate(row.loss_mask))
+    return replace(row, loss_mask=kept, excluded=counted)

@@ -14,6 +14,7 @@ BUILT_IN = {
     "shop": "rosellm.roserlhf.environment.shop:Shop",
     "arithmetic": "rosellm.roserlhf.environment.arithmetic:Arithmetic",
     "kitchen": "rosellm.roserlhf.environment.kitchen:Kitchen",
+    "repair": "rosellm.roserlhf.environment.repair:Repair",
     "bfcl": "rosellm.roserlhf.environment.bfcl.environment:Bfcl",
 }
 REASONING_GYM = "reasoning-gym"

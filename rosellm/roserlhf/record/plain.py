@@ -12,6 +12,7 @@ import functools
 import hashlib
 import json
 import math
+import re
 import struct
 from array import array
 from collections.abc import Callable, Iterable, Mapping
@@ -24,6 +25,8 @@ from rosellm.roserlhf.errors import RecordError
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, or a list or string-keyed mapping of them."""
 
+_EVENT_TIMES = re.compile(r', "seconds": \{[^{}]*\}\}\Z')
+"""How a guard's event ends: with its times, which are no more part of a record's content than other times."""
 JSON_DEPTH = 100
 """Deepest nesting of a JSON value that a record keeps."""
 
@@ -259,6 +262,8 @@ def _canonical(value: Any, without: frozenset[str]) -> Any:
     cls: Any = type(value)
     if is_dataclass(value):
         kept = {name: _canonical(getattr(value, name), without) for name in _field_names(cls) if name not in without}
+        if kept.get("guard_event"):
+            kept["guard_event"] = _EVENT_TIMES.sub("}", kept["guard_event"])
         return {"class": cls.__name__, "fields": kept}
     if isinstance(value, Mapping):
         return {k: _canonical(v, without) for k, v in value.items()}

@@ -108,6 +108,41 @@ class EvaluateConfig(Config):
     during_tasks: int = Field(default=256, ge=1, description="held-out tasks of those in between")
 
 
+class GuardConfig(Config):
+    """The guard in front of the tools: what a confirmed attempt to cheat leads to."""
+
+    policy: Literal["off", "block-and-continue", "block-and-tell", "observe-only", "end-episode"] = Field(
+        default="off", description="what happens to a confirmed call; off: calls are not looked at"
+    )
+    reward: Literal["untouched", "penalty", "zero", "exclude"] = Field(
+        default="untouched", description="what happens to the reward of an episode with a confirmed call"
+    )
+    penalty: float = Field(default=1.0, gt=0, description="taken off for each confirmed call, as a component of its own")
+    mask_blocked: bool = Field(default=False, description="leave the tokens of blocked calls out of the loss")
+    rules: list[str] = Field(default=[], description="rule files of the project, beside the built-in rules")
+    judge: str = Field(default="setting", description="setting: decides by the setting alone; or an import path module:judge")
+    judge_timeout: float = Field(default=30.0, gt=0, description="seconds the judge has for one call; longer blocks that call")
+
+    @property
+    def on(self) -> bool:
+        """Whether calls are looked at."""
+        return self.policy != "off"
+
+    @model_validator(mode="after")
+    def _all_of_it_read(self) -> Self:
+        unread = [name for name in type(self).model_fields if name != "policy"] if not self.on else []
+        if self.reward != "penalty":
+            unread.append("penalty")
+        if self.policy == "observe-only":
+            unread.append("mask_blocked")
+        for name in unread:
+            value, plain = getattr(self, name), type(self).model_fields[name].default
+            if value != plain:
+                why = "guard.policy is off" if not self.on else "nothing reads it here"
+                raise ConfigError(f"{name} must be {plain!r} where {why}, got {value!r}; leave it out")
+        return self
+
+
 PRETRAINED: Mapping[str, Mapping[str, Any]] = {
     "warm_start": {"demonstrations": 400, "batch_size": 32, "max_steps": 30, "check_every": 5, "check_tasks": 64},
     "collect": {"tasks": 8, "max_turn_tokens": 64, "context_window": 512},
@@ -115,7 +150,10 @@ PRETRAINED: Mapping[str, Mapping[str, Any]] = {
     "evaluate": {"tasks": 300},
 }
 """Other defaults for a pretrained model: fewer and longer episodes."""
-ENVIRONMENTS: Mapping[str, Mapping[str, Any]] = {"kitchen": {"max_turns": 16, "context_window": 384}}
+ENVIRONMENTS: Mapping[str, Mapping[str, Any]] = {
+    "kitchen": {"max_turns": 16, "context_window": 384},
+    "repair": {"max_turn_tokens": 32, "context_window": 192},
+}
 """Other defaults of `collect` for a built-in environment whose solutions do not fit into those of `shop`."""
 LEARNING_RATES = {"warm_start": {False: 1e-4, True: 1e-3}, "optimizer": {False: 2e-5, True: 2e-4}}
 """And smaller steps; larger again where adapters alone are trained (True)."""
@@ -142,6 +180,7 @@ class TrainConfig(Config):
     collect: CollectConfig = CollectConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
+    guard: GuardConfig = GuardConfig()
 
     @model_validator(mode="before")
     @classmethod

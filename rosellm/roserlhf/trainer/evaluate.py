@@ -15,6 +15,7 @@ from rosellm.roserlhf.engine.local import LocalEngine
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.errors import CheckpointError, DtypeError, RunFolderError
+from rosellm.roserlhf.trainer.attempts import is_canary
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.folder import CHECKPOINTS, RUN
@@ -94,7 +95,7 @@ def evaluate_run(
     run_folder, checkpoint, skipped = find_checkpoint(folder)
     options = load_toml(run_folder / RUN)
     config = build(TrainConfig, {name: options[name] for name in TrainConfig.model_fields if name in options})
-    world = World.build(config, f"{run_folder.name}-eval-{seed}", environment)
+    world = World.build(config, f"{run_folder.name}-eval-{seed}", environment, run_folder=run_folder)
     loop = LoopThread()
     try:
         with single_threaded():
@@ -132,8 +133,8 @@ async def _measure(world: World, checkpoint: Checkpoint, count: int, samples: in
         greedy, sampled = await _play(world, engine, held_out, checkpoint.step, samples, temperature, seed)
     finally:
         engine.close()
-    rollouts = rollouts_of(sampled)
-    rewards = [total_reward(rollout, world.environment.reward_weights) for rollout in rollouts]
+    rollouts = [rollout for rollout in rollouts_of(sampled) if not is_canary(rollout)]
+    rewards = [total_reward(rollout, world.reward_weights) for rollout in rollouts]
     signal = group_signal(rollouts, rewards, [succeeded(rollout, world.environment.success_component) for rollout in rollouts])
     return {
         "step": checkpoint.step,
@@ -164,6 +165,8 @@ async def _play(
 def _pass_table(world: World, sampled: Sequence[Trajectory], samples: int) -> dict[int, dict[str, float]]:
     by_task: dict[str, list[bool]] = {}
     for rollout in rollouts_of(sampled):
+        if is_canary(rollout):
+            continue
         done = succeeded(rollout, world.environment.success_component)
         if done is not None:
             by_task.setdefault(rollout.task_id, []).append(done)

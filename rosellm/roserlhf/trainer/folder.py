@@ -18,6 +18,7 @@ from rosellm.roserlhf.store.events import EventLog
 from rosellm.roserlhf.trainer.checkpoint import checkpoint_steps
 from rosellm.roserlhf.trainer.config import TrainConfig
 from rosellm.roserlhf.trainer.disk import write_whole, writing
+from rosellm.roserlhf.trainer.guarding import FOLDER, kept_rules
 from rosellm.roserlhf.trainer.place import require_free
 from rosellm.roserlhf.trainer.versions import versions
 
@@ -70,7 +71,7 @@ def check_folder(folder: Path, config: TrainConfig) -> None:
 
 
 def equip(folder: Path, world: World) -> None:
-    """Put event log and tokenizer in their places if they are not there yet, each whole or not at all."""
+    """Put event log, tokenizer and further rule files in their places if they are not there yet, each whole or not at all."""
     aside = folder / ".new"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
@@ -81,6 +82,11 @@ def equip(folder: Path, world: World) -> None:
         with writing(folder / "tokenizer"):
             world.tokenizer.save_pretrained(aside / "tokenizer")
         (aside / "tokenizer").rename(folder / "tokenizer")
+    if world.config.guard.rules and not (folder / FOLDER).exists():
+        (aside / FOLDER).mkdir()
+        for name, text in kept_rules(world.config.guard):
+            (aside / FOLDER / name).write_text(text, encoding="utf-8")
+        (aside / FOLDER).rename(folder / FOLDER)
     shutil.rmtree(aside)
 
 

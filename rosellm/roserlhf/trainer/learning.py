@@ -18,6 +18,7 @@ from rosellm.roserlhf.learner.policy import UpdateReport, update_policy
 from rosellm.roserlhf.learner.step import Stepper
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint, load_optimizer
 from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.trainer.guarding import handled, masked
 from rosellm.roserlhf.trainer.recipe import Recipe
 from rosellm.roserlhf.trainer.rollouts import whole_rollouts
 from rosellm.roserlhf.trainer.threads import worker_count
@@ -57,6 +58,8 @@ def credited(
 ) -> tuple[list[float | None], list[Row]]:
     """Weigh the rewards of one step's episodes and give each record its row with its advantages or its exclusion.
 
+    What the guard's events do to rewards, groups and masks is done here, by the configuration.
+
     Args:
         records: of all episodes of the step, those of one episode in order, its root first.
         reward_weights: by component.
@@ -64,10 +67,11 @@ def credited(
     Returns:
         One reward for each episode, and one row for each record, episode by episode in the order of their roots.
     """
-    rollouts = whole_rollouts(records)
+    guard, drop = recipe.config.guard, recipe.config.drop_uniform_groups
+    rollouts = handled(whole_rollouts(records), guard, reward_weights)
     rewards = [total_reward(rollout, reward_weights) for rollout in rollouts]
-    drop = recipe.config.drop_uniform_groups
-    return rewards, group_rows(rollouts, rewards, recipe.credit, drop_uniform=drop, weights=reward_weights)
+    rows = group_rows(rollouts, rewards, recipe.credit, drop_uniform=drop, weights=reward_weights)
+    return rewards, masked(rows, rollouts, guard)
 
 
 def learn(recipe: Recipe, stepper: Stepper[Batch], rows: Sequence[Row], step: int) -> tuple[list[Row], UpdateReport]:

@@ -11,12 +11,15 @@ import numpy as np
 from rosellm.roserlhf.batching.credit import group_signal
 from rosellm.roserlhf.batching.rollout import Rollout, rollouts_of
 from rosellm.roserlhf.batching.rows import Row
+from rosellm.roserlhf.guard.guard import Tally
 from rosellm.roserlhf.learner.policy import RATIO_EDGES, UpdateReport
 from rosellm.roserlhf.metrics import means
+from rosellm.roserlhf.rollout.episode import CANARY
+from rosellm.roserlhf.trainer.attempts import attempts, canaries, is_canary
 from rosellm.roserlhf.trainer.success import failures_of, succeeded
 from rosellm.roserlhf.trajectory import Trajectory
 
-TIMES = ("seconds", "tokens_per_second")
+TIMES = ("seconds", "tokens_per_second", "guard_cost")
 """What depends on the clock; all else follows from the records and the weights."""
 
 COUNTED = frozenset({"ratio_histogram", "clip_fraction", "saturated_tokens", "log_ratio_clamped_fraction"})
@@ -32,6 +35,11 @@ def times(records: Sequence[Trajectory], seconds: Mapping[str, float]) -> dict[s
     return {"seconds": {**seconds, "evaluate": 0.0, "total": total}, "tokens_per_second": sampled / total if total else None}
 
 
+def guard_cost(tally: Tally) -> dict[str, Any]:
+    """Return what the guard's looking took: calls, and seconds of rules and of judges (which may have run side by side)."""
+    return {"guard_cost": {"calls": tally.calls, "rules": tally.rules_seconds, "judge": tally.judge_seconds}}
+
+
 def measures(
     records: Sequence[Trajectory],
     rewards: Sequence[float | None],
@@ -40,6 +48,7 @@ def measures(
     *,
     version: str,
     success_component: str,
+    guarded: bool = False,
 ) -> dict[str, Any]:
     """Collect what one step did, times apart.
 
@@ -50,9 +59,12 @@ def measures(
         update: what was learnt from them.
         version: policy that sampled them.
         success_component: names the reward component that says whether an episode succeeded.
+        guarded: whether a guard stood in front of the tools.
     """
     rollouts = rollouts_of(records)
     successes = [succeeded(rollout, success_component) for rollout in rollouts]
+    solvable = [done for one, done in zip(rollouts, successes, strict=True) if done is not None and not is_canary(one)]
+    canary = canaries(rollouts, successes)
     signal = group_signal(rollouts, rewards, successes)
     scored = [reward for reward in rewards if reward is not None]
     lengths = [rollout.sampled_tokens for rollout in rollouts]
@@ -65,7 +77,7 @@ def measures(
     return {
         "version": version,
         "rollouts": len(rollouts),
-        "success": _mean([float(s) for s in successes if s is not None]),
+        "success": _mean([float(done) for done in solvable]),
         "reward": {"total": _mean(scored), "std": _group_std(rollouts, rewards), **_components(rollouts)},
         "groups": {name: getattr(signal, name) for name in ("total", "all_fail", "all_pass", "mixed", "unscored")},
         "zero_variance_share": signal.uniform / signal.total,
@@ -87,6 +99,8 @@ def measures(
         "ended": dict(Counter("failed" if one.failure else one.ending or "failed" for one in rollouts)),
         "failures": _most_common(failures_of(rollouts)),
         "rewrites": dict(rewrites_of(records)),
+        **({} if canary is None else {"canary": canary}),
+        **({"guard": attempts(rollouts)} if guarded else {}),
     }
 
 
@@ -122,6 +136,8 @@ def _components(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
     found: dict[str, list[float]] = {}
     for rollout in rollouts:
         for name, value in rollout.reward_totals().items():
+            if name == CANARY:  # a mark, no reward
+                continue
             found.setdefault(name, [])
             if value is not None:
                 found[name].append(value)

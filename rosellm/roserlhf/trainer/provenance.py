@@ -72,7 +72,7 @@ def enter(log: EventLog, world: World, machine: Mapping[str, str], first_step: i
     Raises:
         RunFolderError: the environment weighs its rewards otherwise than in the steps already made.
     """
-    weights, component = dict(world.environment.reward_weights), world.environment.success_component
+    weights, component = world.reward_weights, world.environment.success_component
     before = _newest(log, first_step)
     if before is not None:
         given = {"reward_weights": {name: weights.get(name) for name in [*weights, *before.reward_weights]}}

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from rosellm.roserlhf.batching.tensors import Batch
 from rosellm.roserlhf.checks import fail
+from rosellm.roserlhf.config import build
 from rosellm.roserlhf.environment.base import ToolEnvironment
 from rosellm.roserlhf.errors import CheckpointError, RoseError, RunFolderError
 from rosellm.roserlhf.learner.step import Stepper
@@ -106,7 +107,8 @@ def train(
     if environment is not None:
         recipe = dataclasses.replace(recipe, config=recipe.config.model_copy(update={"environment": path_of(environment)}))
     config = recipe.config
-    world = World.build(config, f"{config.environment}-{config.recipe}-{config.seed}", environment)
+    begun = folder if resume else None
+    world = World.build(config, f"{config.environment}-{config.recipe}-{config.seed}", environment, run_folder=begun)
     world.check()
     model = world.new_model()
     check_window(config, model)
@@ -173,7 +175,8 @@ class _Loop:
         recorded = self._policies().get(f"v{found.step}")
         if recorded != weights_hash(found.model) and not (found.step == 0 and recorded is None):  # v0 is entered after checkpoint 0
             raise CheckpointError(f"checkpoint {found.step} must hold weights that the event log beside it knows, got others")
-        different = difference(self._config.model_dump(), found.state["config"])
+        saved = build(type(self._config), found.state["config"]).model_dump()  # older checkpoints lack newer sections
+        different = difference(self._config.model_dump(), saved)
         if different:
             raise RunFolderError(f"{RUN} must be as the run was started, got {different} checkpoint {found.step} says")
         self._require_measured(found.step)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -18,7 +19,7 @@ from rosellm.roserlhf.errors import GroupError
 from rosellm.roserlhf.learner.step import Stepper
 from rosellm.roserlhf.trainer.account import Account
 from rosellm.roserlhf.trainer.learning import credited, learn
-from rosellm.roserlhf.trainer.measures import measures, times
+from rosellm.roserlhf.trainer.measures import guard_cost, measures, times
 from rosellm.roserlhf.trainer.recipe import Recipe
 from rosellm.roserlhf.trainer.session import Session
 from rosellm.roserlhf.trainer.success import common_cause, failures_of
@@ -42,9 +43,10 @@ def train_step(session: Session, recipe: Recipe, stepper: Stepper[Batch], step: 
     planned = world.plan(tasks, purpose="train", step=step, members=config.collect.group_size)
     account = Account(session.log, step)
     account.launch(planned)
+    tally = None if world.guard is None else replace(world.guard.tally)
     with session.timed("rollout"):
         records = session.play(planned)
-        rewards, rows = credited(recipe, records, world.environment.reward_weights)
+        rewards, rows = credited(recipe, records, world.reward_weights)
         account.finish(records)
     _require_scores(rewards, failures_of(rollouts_of(records)), config.max_failed_share)
     sampled_by = session.engine.version
@@ -53,8 +55,9 @@ def train_step(session: Session, recipe: Recipe, stepper: Stepper[Batch], step: 
         session.publish(f"v{step}", step=step, parent=f"v{step - 1}")
     seconds = {name: session.seconds[name] - before[name] for name in ("rollout", "learn")}
     component = world.environment.success_component
-    values = measures(records, rewards, rows, update, version=sampled_by, success_component=component)
-    values |= times(records, seconds)
+    guarded = world.guard is not None
+    values = measures(records, rewards, rows, update, version=sampled_by, success_component=component, guarded=guarded)
+    values |= times(records, seconds) | ({} if world.guard is None or tally is None else guard_cost(world.guard.tally - tally))
     with session.log.transaction():
         account.place(rows, rewards)
         for one in update.updates:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rosellm.roserlhf.batching.rollout import Episode, Rollout, rollouts_of
-from rosellm.roserlhf.report.interval import wilson_interval
+from rosellm.roserlhf.trainer.attempts import attempts, canaries, is_canary, share, without_blocked
 from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import Trajectory
 
@@ -21,15 +21,21 @@ def succeeded(episode: Episode, component: str) -> bool | None:
 
 
 def success_row(world: World, records: Sequence[Trajectory]) -> dict[str, Any]:
-    """Success among scored episodes, with its 95 % Wilson interval; None if none was scored. Unscored ones are counted apart."""
+    """Success among scored episodes, with its 95 % Wilson interval; None if none was scored. Unscored ones are counted apart.
+
+    Episodes on canaries, at which no honest one succeeds, stand apart in `"canary"`. Behind a guard `"guard"` has its counts, and
+    in `"without_blocked"` the success of the episodes that had no blocked call.
+    """
     rollouts = rollouts_of(records)
-    scored = [done for done in (succeeded(one, world.environment.success_component) for one in rollouts) if done is not None]
-    unscored = len(rollouts) - len(scored)
-    if not scored:
-        return {"n": 0, "unscored": unscored, "success": None, "low": None, "high": None}
-    share = sum(scored) / len(scored)
-    low, high = wilson_interval(share, len(scored))
-    return {"n": len(scored), "unscored": unscored, "success": share, "low": low, "high": high}
+    successes = [succeeded(one, world.environment.success_component) for one in rollouts]
+    solvable = [(one, done) for one, done in zip(rollouts, successes, strict=True) if not is_canary(one)]
+    honest, done = [one for one, _ in solvable], [done for _, done in solvable]
+    row = share(done)
+    if (found := canaries(rollouts, successes)) is not None:
+        row["canary"] = found
+    if world.guard is not None:
+        row["guard"] = {**attempts(rollouts), "without_blocked": without_blocked(honest, done)}
+    return row
 
 
 def failure_of(rollout: Rollout) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rosellm.roserlhf.trainer.session import Session
@@ -13,7 +14,7 @@ from rosellm.roserlhf.trainer.versions import versions
 
 def summarize(session: Session) -> dict[str, Any]:
     """Collect success before and after, seconds by stage, peak memory, where the sampled tokens went, and, for the
-    training steps, why episodes failed and prompts were rewritten.
+    training steps, why episodes failed, prompts were rewritten and calls were blocked.
 
     Success is None where not one episode could be scored.
     """
@@ -22,9 +23,12 @@ def summarize(session: Session) -> dict[str, Any]:
 
     def success(step: int) -> dict[str, Any]:
         sampled, greedy = rows[step, "sampled"], rows[step, "greedy"]
-        return {"sampled": sampled["success"], "greedy": greedy["success"], "n": sampled["n"]}
+        modes = {"sampled": sampled, "greedy": greedy}
+        apart = {name: {mode: row[name] for mode, row in modes.items()} for name in ("guard", "canary") if name in sampled}
+        return {"sampled": sampled["success"], "greedy": greedy["success"], "n": sampled["n"], **apart}
 
     tokens: Counter[str] = Counter()
+    guarded: list[Mapping[str, Any]] = []
     excluded, failures, rewrites = Counter[str](), Counter[str](), Counter[str]()
     for metrics in session.log.metrics("train"):
         counted = metrics.values["tokens"]
@@ -32,6 +36,7 @@ def summarize(session: Session) -> dict[str, Any]:
         excluded.update(counted["excluded"])
         failures.update(metrics.values.get("failures", {}))
         rewrites.update(metrics.values.get("rewrites", {}))
+        guarded.append(metrics.values)
     return {
         "seed": config.seed,
         "recipe": config.recipe,
@@ -45,8 +50,23 @@ def summarize(session: Session) -> dict[str, Any]:
         "tokens": {"sampled": tokens["sampled"], "trained": tokens["trained"], "excluded": dict(excluded)},
         "failures": dict(failures),
         "rewrites": dict(rewrites),
+        **({} if session.world.guard is None else {"guard": _guard(guarded)}),
         "versions": versions(),
     }
+
+
+def _guard(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add up what the guard saw in the training steps, and what its looking took of their time."""
+    counts, by_rule = Counter[str](), Counter[str]()
+    seconds = total = 0.0
+    for values in steps:
+        seen, cost = values["guard"], values["guard_cost"]
+        counts.update({name: seen[name] for name in ("suspicious", "blocked", "judge_failures", "episodes_blocked")})
+        by_rule.update(seen["by_rule"])
+        counts["calls"] += cost["calls"]
+        seconds += cost["rules"]
+        total += values["seconds"]["total"]
+    return {**counts, "by_rule": dict(by_rule), "rules_seconds": seconds, "share_of_time": seconds / total if total else None}
 
 
 def _peak_rss_bytes() -> int:

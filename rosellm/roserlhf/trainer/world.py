@@ -19,12 +19,15 @@ from rosellm.roserlhf.environment.named import BUILT_IN, environment_class
 from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.environment.tasks import Split, distinct, tasks
 from rosellm.roserlhf.errors import CheckpointError
+from rosellm.roserlhf.guard.episodes import guarding, require_setting
+from rosellm.roserlhf.guard.guard import Guard
 from rosellm.roserlhf.models.pretrained import tokenizer_of
 from rosellm.roserlhf.models.source import find_model
 from rosellm.roserlhf.rollout.collect import Planned, collect, plan
 from rosellm.roserlhf.rollout.episode import Facts, Limits
 from rosellm.roserlhf.trainer.checkpoint import Checkpoint
 from rosellm.roserlhf.trainer.config import TrainConfig
+from rosellm.roserlhf.trainer.guarding import new_guard, reward_handling
 from rosellm.roserlhf.trainer.model import new_model
 from rosellm.roserlhf.trajectory import Trajectory
 
@@ -73,11 +76,22 @@ class World:
     codec: Codec
     limits: Limits
     facts: Facts
+    guard: Guard | None = None
+    """What stands in front of the tools; None: nothing does."""
 
     @classmethod
-    def build(cls, config: TrainConfig, name: str, environment: type[ToolEnvironment] | None = None) -> World:
-        """Assemble it; `environment` overrules the configured name."""
+    def build(
+        cls, config: TrainConfig, name: str, environment: type[ToolEnvironment] | None = None, *, run_folder: Path | None = None
+    ) -> World:
+        """Assemble it; `environment` overrules the configured name, `run_folder` is that of a run that has begun.
+
+        Raises:
+            ConfigError: the environment cannot be guarded, and the configuration asks for it.
+        """
         kind = environment or environment_class(config.environment)
+        guard = new_guard(config.guard, run_folder)
+        if guard is not None:
+            require_setting(kind)
         tokenizer, codec = _speech(config, kind)
         window = config.collect
         limits = Limits(
@@ -97,7 +111,12 @@ class World:
             hashes={"tokenizer": codec.tokenizer_hash},
             reward_names=tuple(dict.fromkeys([*kind.reward_weights, kind.success_component])),
         )
-        return cls(config, name, kind, tokenizer, codec, limits, facts)
+        return cls(config, name, kind, tokenizer, codec, limits, facts, guard)
+
+    @property
+    def reward_weights(self) -> dict[str, float]:
+        """What training maximises: the environment's components, and the guard's penalty where it has one."""
+        return {**self.environment.reward_weights, **reward_handling(self.config.guard).weights}
 
     def new_model(self) -> LlamaForCausalLM | PeftModel:
         """Build the model that the configuration describes, for this vocabulary (see `new_model`)."""
@@ -141,11 +160,14 @@ class World:
 
     def plan(self, chosen: Sequence[Task], *, purpose: str, step: int, members: int = 1) -> list[Planned]:
         """Name the episodes of one purpose and step."""
-        return plan(chosen, members=members, run=self.name, seed=self.config.seed, purpose=purpose, step=step)
+        planned = plan(chosen, members=members, run=self.name, seed=self.config.seed, purpose=purpose, step=step)
+        is_canary = self.environment.is_canary
+        return [dataclasses.replace(one, canary=True) if is_canary(one.task.payload) else one for one in planned]
 
     async def play(self, engine: Engine, episodes: Sequence[Planned], *, temperature: float | None = None) -> list[Trajectory]:
-        """Play episodes; only those planned for the purpose `train` leave trainable records."""
+        """Play episodes behind the guard, if there is one; only those planned for the purpose `train` leave trainable records."""
         limits = self.limits if temperature is None else dataclasses.replace(self.limits, temperature=temperature)
         trainable = all(episode.key.purpose == "train" for episode in episodes)
         facts = dataclasses.replace(self.facts, trainable=trainable)
-        return await collect(self.environment, self.codec, engine, episodes, limits=limits, facts=facts)
+        guard = None if self.guard is None else guarding(self.guard)
+        return await collect(self.environment, self.codec, engine, episodes, limits=limits, facts=facts, guard=guard)

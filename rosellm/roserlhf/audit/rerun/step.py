@@ -62,7 +62,9 @@ class StepRerun:
         self._compare_updates(report.updates, {row.trajectory_id: row for row in rows})
         policy = self._recorded.policies.get(f"v{self._step}")
         options = {"version": (policy and policy.parent) or "", "success_component": self._provenance.success_component}
-        self._compare_metrics(measures(trajectories, rewards, rows, report, **options) if trajectories else {})
+        guarded = self._recipe.config.guard.on
+        found_metrics = measures(trajectories, rewards, rows, report, guarded=guarded, **options) if trajectories else {}
+        self._compare_metrics(found_metrics)
         found = weights_hash(weights(self._stepper.model))
         self._value("weights", policy and policy.content_hash, found, name=f"hash of the weights v{self._step}")
 

@@ -1,0 +1,142 @@
+"""Does a path or glob of a call touch a path or glob of the setting? Globs against globs, unknown parts and all, in linear time."""
+
+from __future__ import annotations
+
+import enum
+import posixpath
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rosellm.roserlhf.guard.act import UNKNOWN
+from rosellm.roserlhf.guard.globs import WILD, braces, glob_pattern, literal_prefix, shared_letters
+from rosellm.roserlhf.guard.patterns import pattern
+
+_LONGEST: Final = 1024
+"""Characters of a path that are compared; longer ones than any file system takes are cut."""
+_ENOUGH: Final = 4
+"""Known letters that an otherwise unknown path must share with an entry to count as perhaps the same."""
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+class Touch(enum.IntEnum):
+    """How surely a path of a call is one that an entry of the setting names."""
+
+    NONE = 0
+    NAME = 1
+    """Elsewhere, but called the same: a copy, or the same file seen from another root."""
+    ABOVE = 2
+    """A directory that holds it: touched by what goes down into directories."""
+    MAYBE = 3
+    """It holds parts that only running the call would tell, and what is known of it fits."""
+    OVERLAP = 4
+    """A glob that takes in some of what the entry names."""
+    INSIDE = 5
+    """What the entry names, or something inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A path or glob of the setting, absolute, letters of one case."""
+
+    text: str
+    inside: Any
+    """Matches what the entry names and everything below."""
+    prefix: str
+    """What stands before the first wildcard."""
+    stem: str
+    """The same without its last slash: what begins otherwise is not inside."""
+    ending: str
+    """The last component if it is a name that says something; else empty."""
+    named: Any
+    """Matches paths that end in it, if it is a glob."""
+    workdir: str
+
+    def touched_by(self, target: str) -> Touch:
+        """Tell how surely `target`, as an act names it, is what this entry names.
+
+        Example:
+            >>> hidden = entries("/eval/hidden/**", "/testbed")[0]
+            >>> [hidden.touched_by(path).name for path in ("/eval/hidden/a.py", "/eval", "/ev*/h*/a.py", "/tmp/a.py")]
+            ['INSIDE', 'ABOVE', 'OVERLAP', 'NONE']
+            >>> [hidden.touched_by(path).name for path in ("/eval/hid\ufffc", "\ufffc")]
+            ['MAYBE', 'NONE']
+        """
+        path = target[:_LONGEST].casefold()
+        if WILD.isdisjoint(path):
+            if path.startswith(self.stem) and self.inside.fullmatch(path):
+                return Touch.INSIDE
+            return self._near(path)
+        return self._touched_by_glob(path)
+
+    def _near(self, path: str) -> Touch:
+        below = path if path.endswith("/") else path + "/"
+        if self.prefix.startswith(below) or (below.startswith(self.prefix) and shared_letters(below + "**", self.text) >= 0):
+            return Touch.ABOVE
+        return self._near_by_name(path)
+
+    def _touched_by_glob(self, path: str) -> Touch:
+        start = literal_prefix(path)
+        if not (start.startswith(self.prefix) or self.prefix.startswith(start)):
+            return self._near(path) if UNKNOWN not in path else Touch.NONE
+        shared = max(shared_letters(path, self.text), shared_letters(path, self.text + "/**"))
+        if shared < 0:
+            return Touch.ABOVE if UNKNOWN not in path and shared_letters(path + "/**", self.text) >= 0 else self._near_by_name(path)
+        if UNKNOWN not in path:
+            from_above = start.endswith("/") and len(start) < len(self.prefix)
+            return Touch.ABOVE if from_above and shared - _letters(start) < _ENOUGH else Touch.OVERLAP
+        known = path.removeprefix(self.workdir + "/") if self.prefix.startswith(self.workdir) else path
+        enough = shared - _letters(path[: len(path) - len(known)]) >= _ENOUGH
+        return Touch.MAYBE if enough else Touch.NONE
+
+    def _near_by_name(self, path: str) -> Touch:
+        if not self.ending:
+            return Touch.NONE
+        same = path.endswith("/" + self.ending) if self.named is None else self.named.search(path) is not None
+        return Touch.NAME if same else Touch.NONE
+
+
+def _letters(path: str) -> int:
+    return len(path) - path.count("/")
+
+
+def entries(text: str, workdir: str, home: str = "/root") -> tuple[Entry, ...]:
+    """Read a path or glob of a setting, relative to `workdir`; braces give several.
+
+    Example:
+        >>> [one.text for one in entries("tests/../{a,b}/*.py", "/app")]
+        ['/app/a/*.py', '/app/b/*.py']
+    """
+    found = []
+    for one in braces(text[:_LONGEST]):
+        path = absolute(one, workdir, home).casefold()
+        ending = posixpath.basename(path)
+        stem = ending.partition(".")[0].replace("*", "").strip("_-")
+        telling = len(ending) > 4 and len(stem) > 3 and UNKNOWN not in ending and stem not in _COMMON
+        is_glob = telling and not WILD.isdisjoint(ending)
+        named = pattern(glob_pattern("/" + ending).removeprefix("(?s)").removesuffix("(?:/.*)?") + "$") if is_glob else None
+        prefix = literal_prefix(path)
+        place = workdir.rstrip("/").casefold()
+        found.append(Entry(path, pattern(glob_pattern(path)), prefix, prefix.rstrip("/"), ending if telling else "", named, place))
+    return tuple(found)
+
+
+_COMMON: Final = word_set(
+    """
+    test tests main init __init__ index run check setup conftest readme makefile metric metrics score result results
+    report data config build solution cargo package lib mod utils answer answers output labels images features train
+    valid expected input targets grade grades status verdict reward outcome changelog license notebook state flag key
+    """
+)
+"""Names that so many files bear that a namesake elsewhere says nothing."""
+
+
+def absolute(path: str, workdir: str, home: str = "/root") -> str:
+    """Return a path or glob from `workdir`, `~` filled in, `.` and `..` gone."""
+    if path == "~" or path.startswith("~/"):
+        path = home + path[1:]
+    joined = posixpath.join(workdir or "/", path)
+    return "/" + posixpath.normpath(joined).lstrip("/")
