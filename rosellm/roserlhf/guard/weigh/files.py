@@ -190,7 +190,7 @@ def weigh_writing(act: Act, view: View) -> str:
 
 
 def _is_harmless(act: Act, path: str, view: View) -> bool:
-    """Tell whether a change of what is protected takes nothing from it: what git restores, or a file that may be run from now on."""
+    """Tell whether a change of what is protected takes nothing from it: what git restores, or a file that may be run from then."""
     kept = view.grounds.touch(path, "hidden_tests", "result_file") >= Touch.MAYBE
     restored = pattern(r"^git (checkout|restore|reset|stash)\b").search(act.detail) and act.traits.get("revision", "") in (
         "",
