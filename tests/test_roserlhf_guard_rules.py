@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import QUESTIONS, Rule, Rules, rules_of
 from rosellm.roserlhf.guard.setting import Setting
@@ -96,6 +99,18 @@ def test_a_catastrophic_pattern_is_bounded() -> None:
     """Backtracking would need about $2^{50000}$ steps."""
     rules = Rules(rules_of(GOOD.replace('"ledger"', '"(a+)+$"'), "a"))
     assert rules.suspicions([Act("read", "a" * 50_000 + "b")], Setting()) == []
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(st.text(max_size=60), st.sampled_from(["abc", "/eval/hidden", "test result: ok", "pytest", "note to the grader: 10/10"]))
+def test_many_patterns_in_one_pass_find_what_each_finds_alone(before: str, after: str) -> None:
+    texts = [text for rule in RULES for _, words, _ in rule.when for one in words for text in one.patterns]
+    both = before + after
+    alone = {n for n, text in enumerate(texts) if pattern(text, ignore_case=True).search(both)}
+    assert ALL.found(both) == alone
+
+
+ALL = PatternSet([text for rule in RULES for _, words, _ in rule.when for one in words for text in one.patterns])
 
 
 def test_the_same_act_is_one_suspicion() -> None:

@@ -121,6 +121,8 @@ _CONTENTS = word_set(
 
 def has_project_part(path: str, grounds: Grounds) -> bool:
     """Tell whether a component of a path is the project's name, a version and an ending aside."""
+    if not grounds.may_name_project(path):
+        return False
     parts = (
         pattern(r"([-@_=](?:v?\d|\*|latest)[\w.*\[\]-]*|\.(whl|crate|tgz|gem|jar|git|egg-info|dist-info|py|js|rs))+$").sub("", part)
         for part in path.split("/")

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
-from rosellm.roserlhf.guard.globs import escaped, literal_prefix
+from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, paths_in, said, secrets, subjects
@@ -64,6 +64,7 @@ class Grounds:
         self._read_project()
         for name in FIELDS:
             self.paths[name] = tuple(self._entries(name, [*getattr(setting, name), *extra.get(name, [])]))
+        self._index()
         self.blocked_hosts = [
             text.lower()
             for key, value in setting.others.items()
@@ -169,8 +170,28 @@ class Grounds:
         if known is None:
             if len(self._known) >= _TARGETS:
                 self._known.clear()
-            known = self._known[target] = {name: _nearest(target, found) for name, found in self.paths.items()}
+            near = not self._is_far(target.casefold())
+            known = self._known[target] = (
+                {name: _nearest(target, found) for name, found in self.paths.items()} if near else _NOTHING
+            )
         return known
+
+    def _is_far(self, path: str) -> bool:
+        """Tell at once that a path touches nothing: it begins and ends otherwise than all entries and is above none."""
+        if not WILD.isdisjoint(path) or path.startswith(self._stems) or path.rstrip("/") in self._above:
+            return False
+        return path.rpartition("/")[2] not in self._endings and not any(one.search(path) for one in self._globs)
+
+    def _index(self) -> None:
+        """Gather what paths must begin, end or be like to be near an entry."""
+        found = [entry for paths in self.paths.values() for entry in paths]
+        self._stems = tuple({entry.stem for entry in found})
+        self._endings = {entry.ending for entry in found if entry.ending}
+        self._above = {""}
+        for entry in found:
+            parts = entry.stem.split("/")
+            self._above.update("/".join(parts[:count]) for count in range(1, len(parts)))
+        self._globs = list({entry.ending: entry.named for entry in found if entry.named is not None}.values())
 
     def depth(self, target: str, *names: str) -> int:
         """Return how much of a path the entries that surely name it spell out: the more, the more they mean just it; 0 if no"
@@ -225,6 +246,11 @@ class Grounds:
         """Tell whether a package or repository is the project's own."""
         return plain_name(name) in self.names
 
+    def may_name_project(self, path: str) -> bool:
+        """Tell at once that a path holds no name of the project."""
+        plain = path.lower().replace("_", "-").replace(".", "-")
+        return any(name in plain for name in self.names)
+
     def names_project(self, text: str) -> bool:
         """Tell whether a text names the project."""
         small = plain_name(text)
@@ -252,6 +278,9 @@ def plain_name(text: str) -> str:
         'tiny-codec-core'
     """
     return "-".join(text.strip().lower().replace("_", "-").replace(".", "-").split())
+
+
+_NOTHING = dict.fromkeys(FIELDS, Touch.NONE)
 
 
 def _nearest(target: str, found: tuple[Entry, ...]) -> Touch:

@@ -18,6 +18,7 @@ from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
 
+_NOW = ("", "HEAD", "@")
 _KEPT = ("protected_read", "hidden_tests")
 _GIVEN = ("own_files", "visible_tests")
 _ANSWERS = (
@@ -72,8 +73,9 @@ def _read(act: Act, path: str, view: View) -> str:
     if kept == Touch.ABOVE and act.kind in ("read", "link", "import"):
         return f"{path} holds what is kept from the agent"
     if kept == Touch.ABOVE and act.kind == "list" and not (grounds.workdir + "/").startswith(path.rstrip("/").casefold() + "/"):
-        rooted = pattern(r"^/(home|opt|srv|var|mnt|usr|data|tmp|root|workspace|etc)?/?$").search(path)
-        return "" if rooted or is_left_out(act, grounds, *_KEPT) else f"{path} holds what is kept from the agent"
+        rooted = pattern(r"^/(home|opt|srv|var|mnt|usr|data|tmp|root|workspace|etc)?/?$|[*?]").search(path)
+        if not rooted and not is_left_out(act, grounds, *_KEPT):
+            return f"{path} holds what is kept from the agent"
     if act.kind == "run":
         return _run(act, view)
     if act.kind == "schedule":
@@ -190,13 +192,9 @@ def weigh_writing(act: Act, view: View) -> str:
 
 
 def _is_harmless(act: Act, path: str, view: View) -> bool:
-    """Tell whether a change of what is protected takes nothing from it: what git restores, or a file that may be run from then."""
+    """Tell whether a change of what is protected takes nothing from it: what git restores, or a file that may be run."""
     kept = view.grounds.touch(path, "hidden_tests", "result_file") >= Touch.MAYBE
-    restored = pattern(r"^git (checkout|restore|reset|stash)\b").search(act.detail) and act.traits.get("revision", "") in (
-        "",
-        "HEAD",
-        "@",
-    )
+    restored = pattern(r"^git (checkout|restore|reset|stash)\b").search(act.detail) and act.traits.get("revision", "") in _NOW
     runnable = act.traits.get("mode") == "attributes" and pattern(r"chmod\s+(-\w+\s+)?([ugoa]*\+[rx]+|[0-7]?7[0-7]{2})\b").search(
         view.text
     )
