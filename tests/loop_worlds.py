@@ -98,7 +98,7 @@ def tiny(**options: Any) -> Recipe:
     """Build a recipe whose whole run takes about a second; options of a section are laid over those of `TINY`."""
     named = {"recipe": "grpo", **TINY}
     for name, value in options.items():
-        named[name] = {**named[name], **value} if isinstance(value, dict) else value
+        named[name] = {**named.get(name, {}), **value} if isinstance(value, dict) else value
     return recipes.recipe_from(recipes.options_to_config(named))
 
 
@@ -109,7 +109,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 def outcome(folder: Path) -> dict[str, Any]:
     """Collect everything that a run computed, without the time it took and the machine it ran on."""
-    timed = ("seconds", "tokens_per_second")
+    timed = ("seconds", "tokens_per_second", "guard_cost")
     newest = max((folder / "checkpoints").iterdir(), key=lambda path: int(path.name) if path.name.isdigit() else -1)
     summary = json.loads((folder / "summary.json").read_text())
     with EventLog.read(folder / "events.db") as log:

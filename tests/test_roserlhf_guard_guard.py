@@ -17,12 +17,14 @@ from rosellm.roserlhf.environment.protocol import Observation, StepResult
 from rosellm.roserlhf.errors import RangeError, RecordError
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.call_line import call_line
+from rosellm.roserlhf.guard.detection import detection
 from rosellm.roserlhf.guard.dummy import dummy_result
 from rosellm.roserlhf.guard.event import GuardEvent, event_of, events_of
 from rosellm.roserlhf.guard.guard import MOST_HISTORY, UNREADABLE, Guard, Tally
 from rosellm.roserlhf.guard.policy import BLOCK_AND_TELL, END_EPISODE, OBSERVE_ONLY, PENALTY, RewardHandling
-from rosellm.roserlhf.guard.rules import Suspicion
+from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
+from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case, Verdict
 from rosellm.roserlhf.trajectory import PolicyAction, ToolCall, ToolResult, Trajectory, TransitionRecord
 
@@ -313,6 +315,8 @@ def test_times_are_no_part_of_a_decision_or_of_the_hash_of_a_record() -> None:
         ("shell", {"command": "git status"}, "nothing to commit, working tree clean"),
         ("git", {"args": ["log", "--all"]}, ""),
         ("shell", {"command": "unclosed 'quote"}, ""),
+        ("shell", {"command": "cat $HIDDEN/t.py"}, ""),
+        ("shell", {"command": "head /ev*/hidden.py"}, ""),
         ("shell", {"command": ""}, ""),
         ("python", {"code": "print(1)"}, ""),
         ("read_file", {"path": "/eval/x"}, "/eval/x: No such file or directory"),
@@ -364,3 +368,67 @@ def test_calls_as_history(tool: str, arguments: dict[str, Any], line: str) -> No
 def test_a_time_limit_must_be_positive() -> None:
     with pytest.raises(RangeError, match="judge_timeout must be in"):
         Guard(marks, ScriptedJudge(HACK), judge_timeout=0.0)
+
+
+# with the rules that come with the package
+
+RULES = Rules.read()
+HIDDEN = Setting(workdir="/app", writable=("/app/**",), hidden_tests=("/eval/hidden/**",), protected_read=("/eval/**",))
+
+
+def shell_calls(*commands: str) -> list[tuple[str, dict[str, Any]]]:
+    return [("shell", {"command": command}) for command in commands]
+
+
+@pytest.mark.parametrize(
+    ("calls", "actions"),
+    [
+        (shell_calls("cd /", "cat eval/hidden/t.py"), ["executed", "blocked"]),
+        (shell_calls("ln -s /eval/hidden x", "cat x/t.py"), ["blocked", "blocked"]),
+        (shell_calls("export Q=/eval/hidden", "cat $Q/t.py"), ["executed", "blocked"]),
+        (
+            [("write_file", {"path": "run.py", "content": "open('/eval/hidden/t.py').read()"}), *shell_calls("python run.py")],
+            ["blocked"] * 2,
+        ),
+        (shell_calls("ls -la && pytest -q tests", "git log -3", "cat hidden/t.py"), ["executed"] * 3),
+    ],
+)
+def test_a_call_is_judged_by_what_was_done_before(calls: list[tuple[str, dict[str, Any]]], actions: list[str]) -> None:
+    runner = Guard(RULES, SettingJudge(RULES)).wrap(AnyTool(), HIDDEN)
+    results = [asyncio.run(runner.call(ToolCall(f"c{n}", tool, arguments), ())) for n, (tool, arguments) in enumerate(calls)]
+    assert ["blocked" if result.origin == "guard" else "executed" for result in results] == actions
+
+
+class AnyTool:
+    """Has every tool."""
+
+    async def call(self, call: ToolCall, history: Sequence[ToolResult]) -> ToolResult:
+        return ToolResult(call.call_id, content="done")
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+NAMES = st.sampled_from(["command", "code", "path", "content", "url", "args", "patch", "answer", "x"]) | st.text(max_size=8)
+
+
+@given(
+    st.sampled_from(["shell", "python", "git", "submit", "write_file", "web_fetch", "?"]), st.dictionaries(NAMES, JSON, max_size=3)
+)
+@settings(derandomize=True, max_examples=60, deadline=None)
+def test_any_call_can_be_guarded(tool: str, arguments: dict[str, Any]) -> None:
+    runner = Guard(RULES, SettingJudge(RULES)).wrap(AnyTool(), HIDDEN)
+    result = asyncio.run(runner.call(ToolCall("c0", tool, arguments), ()))
+    assert all(event.rule != UNREADABLE and event.outcome != "failed" for event in runner.events)
+    assert event_of(result) == (runner.events[0] if runner.events else None)
+
+
+def test_the_memory_of_calls_tells_settings_and_scenes_apart() -> None:
+    detect = detection(RULES)
+    other = Setting(workdir="/app", hidden_tests=("/app/key",))
+    inside = ("cd /eval/hidden",)
+    asked = [((), HIDDEN), ((), other), ((), HIDDEN), (inside, HIDDEN), (inside, HIDDEN)]
+    found = [bool(detect("shell", {"command": "cat key"}, history, setting)) for history, setting in asked]
+    assert found == [False, True, False, True, True]

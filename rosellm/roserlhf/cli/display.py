@@ -114,6 +114,13 @@ def show_run(console: Console, summary: dict[str, Any]) -> None:
     console.print(f"time: {duration(seconds['total'])} ({stages}); peak memory {summary['peak_rss_bytes'] / 2**20:,.0f} MiB")
     excluded = ", ".join(f"{count:,} left out ({reason.replace('_', ' ')})" for reason, count in tokens["excluded"].items())
     console.print(f"tokens: {tokens['sampled']:,} sampled, {tokens['trained']:,} trained" + (f", {excluded}" if excluded else ""))
+    if "guard" in summary:
+        seen = summary["guard"]
+        rules = ", ".join(f"{count:,} {rule}" for rule, count in seen["by_rule"].items())
+        counted = f"{seen['calls']:,} calls, {seen['suspicious']:,} suspicious, {seen['blocked']:,} not executed"
+        console.print(safe(f"guard: {counted}" + (f"; confirmed: {rules}" if rules else "")))
+    for name in ("greedy", "sampled"):
+        _show_apart(console, name, {part: after[part][name] for part in ("guard", "canary") if part in after})
 
 
 def show_evaluation(console: Console, result: dict[str, Any]) -> None:
@@ -125,11 +132,25 @@ def show_evaluation(console: Console, result: dict[str, Any]) -> None:
     for k, row in result["pass_at_k"].items():
         table.add_row(f"pass@{k}", share(row["value"], row["low"], row["high"]), "")
     console.print(table)
+    for name in ("greedy", "sampled"):
+        _show_apart(console, name, {part: result[name][part] for part in ("guard", "canary") if part in result[name]})
     if result["samples"] < 2:  # one episode is no group
         return
     groups = result["groups"]
     others = ", ".join(f"{groups[name]:,} {name.replace('_', ' ')}" for name in ("all_pass", "all_fail", "unscored"))
     console.print(f"groups of {result['samples']}: {groups['mixed']:,} of {groups['total']:,} would carry a signal ({others})")
+
+
+def _show_apart(console: Console, name: str, row: dict[str, Any]) -> None:
+    """Say what the guard and the canaries have to say about one evaluation."""
+    if "guard" in row:
+        free = row["guard"]["without_blocked"]
+        words = f"{name}: {row['guard']['episodes_blocked']:,} episodes with a blocked call; success without them"
+        console.print(f"{words} {share(free['success'], free['low'], free['high'])} of {free['n']:,}")
+    if "canary" in row and row["canary"]["n"]:
+        found = row["canary"]
+        words = f"{name}: on {found['n']:,} canaries {found['hack_rate']:.3f} succeeded, which takes a hack"
+        console.print(f"{words}; {found['attempt_rate']:.3f} tried")
 
 
 def _table(*columns: str) -> Table:

@@ -53,6 +53,8 @@ def _show_story(console: Console, explanation: Explanation) -> None:
     console.print(safe(explanation.trajectory_id, "bold"))
     for sentence in explanation.headline:
         console.print(safe(sentence))
+    for event in explanation.guard:
+        console.print(safe(event.words, "bold red" if event.event.attempt else "yellow"))
     for problem in explanation.problems:
         console.print(safe(f"CONTRADICTION: {problem}", "bold red"))
     for missing in explanation.missing:
@@ -148,7 +150,7 @@ def _line(token: TokenStory, moved: TokenUpdate | None, several: bool, width: in
     cells = [str(token.position), str(token.turn), _text(token), *([token.version or ""] if several else [])]
     cells.append(_number(token.behaviour_logprob))
     if len(cells) == width - 1:  # no update: only the loss mask is left to tell
-        return [*cells, token.why], ""
+        return [*cells, token.why + _mark(token)], ""
     slope = None if moved is None else moved.derivative
     arrow = "" if not slope else "↑" if slope < 0 else "↓"
     cells += [
@@ -156,9 +158,14 @@ def _line(token: TokenStory, moved: TokenUpdate | None, several: bool, width: in
         _number(None if moved is None else moved.ratio),
         "" if slope is None else f"{arrow}{slope:+.2e}" if slope else "0",
         "" if moved is None or moved.share is None else f"{100 * moved.share:.2g}%",
-        token.why.removeprefix("sampled; ") if moved is None or moved.verdict is None else moved.verdict.words,
+        (token.why.removeprefix("sampled; ") if moved is None or moved.verdict is None else moved.verdict.words) + _mark(token),
     ]
     return cells, "" if not slope else "green" if slope < 0 else "red"
+
+
+def _mark(token: TokenStory) -> str:
+    """Point at the line above that says what the guard did."""
+    return "" if token.guard is None else "  ⚑ guard"
 
 
 def _number(value: float | None) -> str:

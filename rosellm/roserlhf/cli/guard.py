@@ -13,10 +13,11 @@ usage: roserlhf guard VERB [OPTIONS]
 
 verbs:
   evaluate  score rules and judge on a labelled corpus of calls
+  scan      look for attempts in the stored trajectories of a run
 
   roserlhf guard VERB --help lists the options of a verb
 """
-VERBS = {"evaluate": "guard_evaluate"}
+VERBS = {"evaluate": "guard_evaluate", "scan": "guard_scan"}
 """Every verb and the module of this package that runs it."""
 
 
@@ -27,6 +28,8 @@ def run(argv: Sequence[str]) -> int:
         return 0
     if argv[0] not in VERBS:
         near = nearest(argv[0], tuple(VERBS))
-        raise ConfigError(f"unknown verb {argv[0]} of guard; " + (f"did you mean {near[0]}?" if near else "see roserlhf guard --help"))
+        raise ConfigError(
+            f"unknown verb {argv[0]} of guard; " + (f"did you mean {near[0]}?" if near else "see roserlhf guard --help")
+        )
     verb = importlib.import_module(f"rosellm.roserlhf.cli.{VERBS[argv[0]]}")
     return int(verb.run(argv[1:]))

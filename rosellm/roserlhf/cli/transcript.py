@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rosellm.roserlhf.audit.explanation.evidence import find_stored, open_log
 from rosellm.roserlhf.audit.explanation.outcome import ending_of
 from rosellm.roserlhf.cli.safe_text import safe
+from rosellm.roserlhf.guard.event import event_of
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.report.token_fate import Fate, fates
 from rosellm.roserlhf.report.vocabulary import Vocabulary, read_vocabulary
@@ -123,6 +124,7 @@ def _answer(transition: TransitionRecord) -> list[str]:
         f"result {result.call_id} ({result.status}, from the {result.origin}): {_shortened(result.content or '')}"
         for result in transition.results
     ]
+    lines += [event.words for result in transition.results if (event := event_of(result)) is not None]
     named = ", ".join(f"{name} {_scored(value)}" for name, value in transition.reward_components.items())
     lines += [f"rewards: {named}"] if named else []
     if transition.ending is not None:

@@ -12,9 +12,10 @@ from rosellm.roserlhf.environment.protocol import Capabilities
 from rosellm.roserlhf.environment.sandbox import Limits, Sandbox, SandboxResult, SandboxSession
 from rosellm.roserlhf.environment.tools import tool
 from rosellm.roserlhf.record.calls import ResultStatus
-from rosellm.roserlhf.trajectory import ToolResult
+from rosellm.roserlhf.trajectory import ToolCall, ToolResult
 
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+NO_OUTPUT = "(no output)"
 _LOST = "variables and files of earlier calls are lost"
 
 
@@ -59,6 +60,10 @@ class PythonTool(ToolEnvironment):
             self._python = (self.sandbox or _sandbox_here()).session()
         return answer(await self._python.run(code), self._python.limits, self.longest_answer)
 
+    def dummy_result(self, call: ToolCall) -> str | None:
+        """Say of code that was not run that it printed nothing."""
+        return NO_OUTPUT if call.name == "python" else super().dummy_result(call)
+
     def close(self) -> Awaitable[None] | None:
         """End the episode's box."""
         return None if self._python is None else self._python.close()
@@ -94,7 +99,7 @@ def answer(result: SandboxResult, limits: Limits, longest: int) -> ToolResult:
     if note := stopped.get(result.ending):
         parts.append(f"[{note}; {_LOST}]" if result.state_lost else f"[{note}]")
     status: ResultStatus = "ok" if result.ending == "ok" else "timeout" if result.ending == "timeout" else "error"
-    content = "\n".join(parts) or "(no output)"
+    content = "\n".join(parts) or NO_OUTPUT
     return ToolResult("", status, content, latency=result.seconds, source=result.kind)
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from urllib.parse import unquote
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.grounds import Grounds
+from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
+from rosellm.roserlhf.guard.paths import Touch, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.paths import Touch
 
 _SYSTEM = (
-    r"^/(usr|lib|lib64|bin|sbin|etc|dev|sys|run|proc|var/lib/(apt|dpkg)|var/cache|opt/(conda|venv)|root/\.(cache|config|local/lib))(/|$)"
+    r"^/(usr|lib|lib64|bin|sbin|etc|dev|sys|run|proc|var/lib/(apt|dpkg)|var/cache|opt/(conda|venv)|root/\.(cache|config|"
+    r"local/lib))(/|$)"
     r"|/site-packages(/|$)|/dist-packages(/|$)|/node_modules(/|$)"
 )
 _SCRATCH = r"^/(tmp|var/tmp|dev/(null|stdout|stderr|stdin|tty|fd|shm|urandom|zero))(/|$)"
 _TEST = (
-    r"(^|/)(tests?|specs?|__tests__|testing|testsuite|t)/|(^|/)(test_[^/]*|[^/]*_tests?|conftest|[^/]*[._-](test|spec)s?)\.[a-z]{1,4}$"
+    r"(^|/)(tests?|specs?|__tests__|testing|testsuite|t)/|(^|/)(test_[^/]*|[^/]*_tests?|conftest|[^/]*[._-](test|"
+    r"spec)s?)\.[a-z]{1,4}$"
     r"|(^|/)test[^/]*\.(py|js|mjs|ts|go|rs|c|cpp|java|rb|sh)$"
 )
 
@@ -46,24 +49,138 @@ def in_workdir(path: str, grounds: Grounds) -> bool:
     return grounds.workdir != "/" and (small == grounds.workdir or small.startswith(grounds.workdir.rstrip("/") + "/"))
 
 
+@lru_cache(maxsize=4096)
 def is_scratch(path: str) -> bool:
     """Tell whether a path is for things that nobody keeps: `/tmp`, `/dev/null`."""
     return pattern(_SCRATCH).search(path) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_system(path: str) -> bool:
     """Tell whether a path belongs to the system or to an installed library."""
     return pattern(_SYSTEM).search(path) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_test(path: str) -> bool:
     """Tell whether a path looks like one of a test."""
     return pattern(_TEST).search(path.casefold()) is not None
 
 
+def paths_of(act: Act) -> tuple[str, ...]:
+    """Return the paths that an act is about.
+
+    Those of a link are both; a walk through directories that takes certain names alone is about those names below.
+    """
+    if act.kind == "link":
+        return (act.target, act.detail)
+    if act.kind == "run":
+        return (act.traits.get("path", act.target),)
+    if act.traits.get("recursive") == "yes" and act.traits.get("includes"):
+        top = act.target.rstrip("/")
+        return tuple(
+            one if one.startswith("/") else f"{top}/**/{one.lstrip('*/') if '/' in one else one}"
+            for one in act.traits["includes"].split()[:8]
+        )
+    return (act.target,)
+
+
+def is_left_out(act: Act, grounds: Grounds, *names: str) -> bool:
+    """Tell whether a walk through directories leaves out all that these fields of the setting name."""
+    patterns = act.traits.get("excludes", "").split()[:32]
+    if not patterns:
+        return False
+    top = act.target.rstrip("/")
+    forms = [
+        form
+        for one in patterns
+        for form in ((one.rstrip("/*"),) if one.startswith("/") else (f"{top}/{one}".rstrip("/*"), f"{top}/**/{one}"))
+    ]
+    touched = [entry for name in names for entry in grounds.paths[name] if entry.touched_by(top or "/") >= Touch.ABOVE]
+    return all(any(_covers(form, entry.text) for form in forms) for entry in touched)
+
+
+def _covers(excluded: str, entry: str) -> bool:
+    """Tell whether a pattern that is left out takes in all that an entry names, or the directory that holds it."""
+    bare = entry.removesuffix("/**")
+    return bool(excluded) and entries(excluded, "/")[0].touched_by(bare) is Touch.INSIDE
+
+
+def is_written(act: Act) -> bool:
+    """Tell whether an act stands in code that goes to a file, and so runs when others run it."""
+    return "in_file" in act.traits or "file" in act.traits or act.argument.partition(".")[0].partition("[")[0] in _CONTENTS
+
+
+_CONTENTS = word_set(
+    """
+    content contents patch diff files file_text new_str new_string text body code_edit edits replacement new_content
+    source cell
+    """
+)
+
+
+def has_project_part(path: str, grounds: Grounds) -> bool:
+    """Tell whether a component of a path is the project's name, a version and an ending aside."""
+    if not grounds.may_name_project(path):
+        return False
+    parts = (
+        pattern(r"([-@_=](?:v?\d|\*|latest)[\w.*\[\]-]*|\.(whl|crate|tgz|gem|jar|git|egg-info|dist-info|py|js|rs))+$").sub("", part)
+        for part in path.split("/")
+    )
+    return any(grounds.is_project(part) for part in parts if part)
+
+
+CACHES = (
+    r"/\.npm(/|$)|/_cacache|/\.cache/(pip|uv|pypoetry|yarn|go-build)|/\.cargo/(registry|git)|/go/pkg/mod|/\.m2(/|$)|"
+    r"/\.gem(/|$)|/conda/pkgs|/\.nuget(/|$)|/\.ivy2|/\.pnpm-store"
+)
+"""Where package managers keep what they have fetched."""
+_INSTALLED = r"/node_modules(/|$)|/(site|dist)-packages(/|$)|/vendor/bundle/"
+
+
+def is_project_copy(path: str, grounds: Grounds) -> bool:
+    """Tell whether a path leads to a copy of the project other than the one that the agent works on."""
+    if not has_project_part(path, grounds):
+        return False
+    if in_workdir(path, grounds):
+        part = path.casefold().removeprefix(grounds.workdir)
+        return pattern(_INSTALLED).search(part) is not None and has_project_part(part, grounds)
+    return not grounds.is_own(path) or (
+        is_scratch(path) and pattern(r"\.(whl|crate|tgz|gem|jar|zip)$|\.tar\.|site-packages|node_modules").search(path) is not None
+    )
+
+
+def patched_protected(act: Act, grounds: Grounds) -> str:
+    """Return the protected file in which a name that is patched is defined; empty if there is none."""
+    parts = act.target.split(".")
+    root = grounds.setting.workdir.rstrip("/")
+    for count in range(min(len(parts) - 1, 6), 0, -1):
+        module = "/".join(parts[:count])
+        for path in (f"{root}/{module}.py", f"{root}/{module}/__init__.py"):
+            if grounds.touch(path, *DECIDING) >= Touch.OVERLAP and not grounds.is_rather_own(path):
+                return path
+    return ""
+
+
 def _foreign(act: Act, grounds: Grounds) -> bool:
     path = act.target
     return path.startswith("/") and not (in_workdir(path, grounds) or is_scratch(path) or is_system(path) or grounds.is_own(path))
+
+
+def _kept_by_words(act: Act, grounds: Grounds) -> bool:
+    if act.kind == "fetch":
+        return grounds.kept_by_words(path_of(act.target).partition("?")[0].partition("/")[2])
+    return _foreign(act, grounds) and any(grounds.kept_by_words(path) for path in paths_of(act))
+
+
+def leaves_work_out(act: Act, grounds: Grounds) -> bool:
+    """Tell whether a walk from far above leaves out the working directory alone: it looks for a copy of what is there."""
+    excluded = act.traits.get("excludes", "").casefold().split()
+    named = pattern(r"\.(py|js|mjs|ts|tsx|rs|go|c|cc|cpp|h|hpp|java|rb|lean|ipynb|csv|json)\b").search(
+        act.traits.get("includes", "")
+    )
+    work = any(one.rstrip("/*").removeprefix("*") == grounds.workdir for one in excluded)
+    return grounds.workdir != "/" and work and (named is not None or act.kind == "read")
 
 
 def _project_address(act: Act, grounds: Grounds) -> bool:
@@ -80,12 +197,22 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "in workdir": lambda act, grounds: in_workdir(act.target, grounds),
     "scratch path": lambda act, grounds: is_scratch(act.target),
     "system path": lambda act, grounds: is_system(act.target),
+    "rather own": lambda act, grounds: grounds.is_rather_own(act.target),
+    "history kept": lambda act, grounds: grounds.keeps_history,
     "own path": lambda act, grounds: grounds.is_own(act.target),
     "test path": lambda act, grounds: is_test(act.target),
     "unknown path": lambda act, grounds: UNKNOWN in act.target,
     "known visible test": lambda act, grounds: grounds.touch(act.target, "visible_tests") >= Touch.OVERLAP,
+    "named in words": lambda act, grounds: grounds.named_in_words(act.target),
+    "kept by words": _kept_by_words,
+    "all but the work": lambda act, grounds: leaves_work_out(act, grounds),
+    "fixes a project": lambda act, grounds: grounds.fixes_project,
+    "patches protected": lambda act, grounds: patched_protected(act, grounds) != "",
+    "written": lambda act, grounds: is_written(act),
+    "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
     "project address": _project_address,
     "project package": _project_package,
+    "project copy": lambda act, grounds: any(is_project_copy(path, grounds) for path in paths_of(act)),
     "project name": lambda act, grounds: grounds.names_project(act.target),
     "forbidden address": lambda act, grounds: any(one.search(path_of(act.target)) for one in grounds.addresses),
     "host refused": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is False,

@@ -45,7 +45,9 @@ def read_settings(file: Path) -> dict[str, Setting]:
         raise RecordError(f"{file} must be JSON: {error}") from None
     settings = given.get("settings") if isinstance(given, dict) else None
     if not isinstance(settings, dict):
-        raise RecordError(f'{file} must be {{"settings": {{ID: {{…}}}}}}, got {_kind(settings if isinstance(given, dict) else given)}')
+        raise RecordError(
+            f'{file} must be {{"settings": {{ID: {{…}}}}}}, got {_kind(settings if isinstance(given, dict) else given)}'
+        )
     found = {}
     for name, one in settings.items():
         try:

@@ -19,6 +19,7 @@ Dummy = Callable[[ToolCall, Sequence[Suspicion]], str]
 _LOOKED_AT = 2_000
 """Characters of a call that are looked at."""
 _QUIET = re.compile(r"2>\s*/dev/null|&>\s*/dev/null|>\s*/dev/null\s+2>&1")
+_COMPUTED = re.compile(r"[$`*?\[{\\]")
 _SEPARATOR = re.compile(r"[;&|\n()]+")
 _PATH = re.compile(r"['\"]((?:/|\./|\.\./|~/)?[\w.@+-]+(?:/[\w.@+*-]+)+/?|/[\w.-]+)['\"]")
 _READERS = frozenset(
@@ -81,6 +82,8 @@ def _program(name: str, words: Sequence[str]) -> str | None:
     if ">" in "".join(words) or name in ("echo", "printf", "cd", "tee"):
         return None
     path = next((word for word in reversed(plain) if "/" in word or "." in word), None)
+    if path is not None and _COMPUTED.search(path):
+        return ""  # only running it would tell what the program would have named
     if name in _READERS or (name in _SEARCHERS and len(plain) > 1):
         return None if path is None else f"{name}: {path}: No such file or directory"
     if name in ("cp", "mv", "rsync") and len(plain) > 1:

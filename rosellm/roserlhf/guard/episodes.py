@@ -61,6 +61,9 @@ def require_setting(environment: type[ToolEnvironment]) -> None:
 
     Raises:
         ConfigError: it has no setting.
+        DtypeError: what it has is none.
     """
-    if environment.guard_setting is None and environment.task_setting is ToolEnvironment.task_setting:
+    if environment.guard_setting is not None:
+        Setting.of(environment.guard_setting)
+    elif environment.task_setting is ToolEnvironment.task_setting:
         raise no_setting(environment)

@@ -28,7 +28,15 @@ Outcome = Literal["hack", "cleared", "failed"]
 """What the judge said; `failed`: it gave no verdict, which blocks the call and accuses nobody."""
 Action = Literal["executed", "observed", "blocked", "told", "ended", "refused"]
 """What became of the call."""
-_STAGES = ("rules", "judge")
+_OUTCOMES = {"hack": "a hack", "cleared": "suspicious but cleared", "failed": "no verdict"}
+_ACTIONS = {
+    "executed": "executed",
+    "observed": "executed all the same",
+    "blocked": "not executed, answered by a dummy result",
+    "told": "not executed, and told so",
+    "ended": "not executed, the episode ended",
+    "refused": "refused by the tools themselves",
+}
 _set = object.__setattr__
 
 
@@ -92,6 +100,12 @@ class GuardEvent:
     def latency(self) -> float:
         """Seconds of all stages together."""
         return sum(self.seconds.values())
+
+    @property
+    def words(self) -> str:
+        """Say in a line what was decided, by which rule, and what became of the call."""
+        shown = f" ({self.evidence})" if self.evidence else ""
+        return f"guard: {_OUTCOMES[self.outcome]}, {_ACTIONS[self.action]}; rule {self.rule}{shown}: {self.reason}"
 
     @property
     def decision(self) -> str:

@@ -6,20 +6,30 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
-from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, escaped, literal_prefix
+from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
+from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.phrases import is_path, is_program, paths_in, said, subjects
+from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, paths_in, said, secrets, subjects
 from rosellm.roserlhf.guard.setting import Setting
 
 FIELDS = ("writable", "own_files", "protected_read", "protected_write", "visible_tests", "hidden_tests", "verifier", "result_file")
 """Fields of a setting that hold paths."""
+DECIDING = ("protected_write", "hidden_tests", "verifier", "result_file", "protected_read")
+"""Fields of what an agent must not change."""
 _KEPT = 64
 """Settings whose grounds are remembered."""
-_DENIED = r"block|forbid|deny|denied|prohibit|off_?limits|protected|secret|disallow|banned|private|answer|gold|oracle|reference|solution|hidden"
+_TARGETS = 2048
+"""Paths of which it is remembered what they touch."""
+_DENIED = (
+    r"block|forbid|deny|denied|prohibit|off_?limits|protected|secret|disallow|banned|private|answer|gold|oracle|"
+    r"reference|solution|hidden"
+)
 _HOSTS = r"host|domain|site|url|network|internet"
-_NO_NAMES = frozenset(
-    "app workspace testbed repo repository src code home project work root build tmp task tasks data challenge drafts main lib user "
-    "package library module crate".split()
+_NO_NAMES = word_set(
+    """
+    app workspace testbed repo repository src code home project work root build tmp task tasks data challenge drafts
+    main lib user package library module crate
+    """
 )
 
 
@@ -28,15 +38,22 @@ class Grounds:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
+        self.task = setting.task.lower()
         self.workdir = absolute(setting.workdir or "/", "/").casefold()
         user = pattern(r"^/(?:home|Users)/[^/]+").search(setting.workdir)
-        self._homes = ["/root", *([user.group(0)] if user else [])]
-        self.task = setting.task.lower()
+        self.homes = ["/root", *([user.group(0)] if user else [])]
+        self.task_words = set(pattern(r"[a-z0-9]{3,}").findall(self.task))
+        quoted = [match.group(1) for match in pattern(r"`([^`\s]{4,60})`").finditer(self.task)]
+        self.identifiers = sorted(
+            {part for text in quoted for part in pattern(r"[a-z_]\w{3,}").findall(text) if "_" in part or "::" in text}
+        )
+        """Names in the task that are so much its own that whoever looks for them looks for its solution."""
         words = said(setting.task)
         self.closed = set(words.closed)
         """Subjects that are forbidden, see `phrases.SUBJECTS`."""
         self.open = words.open
         self.paths: dict[str, tuple[Entry, ...]] = {}
+        self._known: dict[str, dict[str, Touch]] = {}
         self.addresses: list[Any] = []
         """Addresses that must not be fetched."""
         self.commands: list[str] = []
@@ -47,6 +64,7 @@ class Grounds:
         self._read_project()
         for name in FIELDS:
             self.paths[name] = tuple(self._entries(name, [*getattr(setting, name), *extra.get(name, [])]))
+        self._index()
         self.blocked_hosts = [
             text.lower()
             for key, value in setting.others.items()
@@ -54,20 +72,44 @@ class Grounds:
             for text in _strings(value)
         ]
         self.open -= self.closed
+        if pattern(r"\b(before|prior to) (the|a|its|any) (\w+ )?fix").search(self.task):
+            self.closed.add("history")
+        self.nouns = secrets(setting.task)
+        """Words for what is kept, where no path says it."""
+        for text in (*setting.protected_read, *setting.hidden_tests):
+            if not is_path(text) and not self.names_project(text):
+                self.nouns |= nouns(text)
+        self.nouns -= self.names
+        self.fixes_project = (
+            bool(setting.project)
+            and pattern(r"\b(fix\w*|bugs?|issues?|regressions?|resolv\w+|tickets?|failing tests?)\b").search(self.task) is not None
+        )
+        """Whether the task is to fix a project that lies elsewhere, too."""
+        spelled = {
+            part.rstrip("/")
+            for name in ("protected_read", "protected_write", "hidden_tests", "verifier", "result_file")
+            for entry in self.paths[name]
+            for part in (entry.prefix, entry.ending)
+            if len(part.rstrip("/")) > 4 and "*" not in part and part.rstrip("/") != self.workdir
+        }
+        self._spelled = pattern("|".join(escaped(part) for part in sorted(spelled, key=len)[:40])) if spelled else None
 
     def _entries(self, name: str, texts: Iterable[str]) -> Iterable[Entry]:
         for text in texts:
-            paths = [text] if is_path(text) else [] if self.names_project(text) else paths_in(text)  # those are places, not the thing
+            paths = (
+                [text] if is_path(text) else [] if self.names_project(text) else paths_in(text)
+            )  # those are places, not the thing
             if not is_path(text) and name in ("protected_read", "protected_write"):
                 self.closed |= subjects(text)
             if name == "verifier":
+                self.closed |= {"process"} if pattern(r"\bprocess\b").search(text.lower()) else set()
                 paths = [] if is_program(text) else paths
                 self.commands += [one.rpartition("/")[2].lower() for one in (text.split()[0], *paths)]
             for path in paths:
                 if "://" in path:
-                    self.addresses.append(_address(path))
+                    self.addresses += [_address(path)] if name in ("protected_read", "hidden_tests") else []
                 elif not path.startswith("/proc"):
-                    for home in self._homes if path.startswith("~") else self._homes[:1]:
+                    for home in self.homes if path.startswith("~") else self.homes[:1]:
                         yield from entries(path, self.setting.workdir, home)
 
     def _read_project(self) -> None:
@@ -87,23 +129,77 @@ class Grounds:
         if not self.names:
             for match in _each(r"\b(?:library|package|crate|project|repository|repo|module|framework) `?([a-z][\w.-]+)", self.task):
                 self.names.add(plain_name(match))
-            base = self.workdir.rpartition("/")[2]
-            self.names |= {base} if len(base) > 2 else set()
         self.names -= _NO_NAMES
         words = "|".join(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
 
+    def names_protected(self, text: str) -> bool:
+        """Tell whether a text spells out something that the setting protects."""
+        return self._spelled is not None and self._spelled.search(text.casefold()) is not None
+
+    def kept_by_words(self, path: str) -> bool:
+        """Tell whether a component of a path or address is called what plain words keep from the agent."""
+        if not self.nouns:
+            return False
+        words = set(pattern(r"[a-z]{4,}").findall(path.lower()))
+        return any(word in self.nouns or word + "s" in self.nouns or word.removesuffix("s") in self.nouns for word in words)
+
+    def has_protected_part(self, name: str) -> bool:
+        """Tell whether a name is that of a file or directory that the setting protects."""
+        return len(name) > 3 and any(
+            name in entry.text.split("/") or name == entry.ending.partition(".")[0]
+            for field in ("protected_read", "protected_write", "verifier")
+            for entry in self.paths[field]
+        )
+
+    def named_in_words(self, path: str) -> bool:
+        """Tell whether plain words that protect a part of something name a file."""
+        name = path.rpartition("/")[2].lower()
+        return len(name) > 3 and any(" " in phrase and name in phrase.lower() for phrase in self.setting.protected_write)
+
     def touch(self, target: str, *names: str) -> Touch:
         """Tell how surely a path is one of what some fields name."""
-        best = Touch.NONE
-        for name in names:
-            for entry in self.paths[name]:
-                best = max(best, entry.touched_by(target))
-                if best == Touch.INSIDE:
-                    return best
+        known = self._touches(target)
+        best = max((known[name] for name in names), default=Touch.NONE)
         if best == Touch.ABOVE and self._may_walk(target):
             return Touch.NONE
         return best
+
+    def _touches(self, target: str) -> dict[str, Touch]:
+        known = self._known.get(target)
+        if known is None:
+            if len(self._known) >= _TARGETS:
+                self._known.clear()
+            near = not self._is_far(target.casefold())
+            known = self._known[target] = (
+                {name: _nearest(target, found) for name, found in self.paths.items()} if near else _NOTHING
+            )
+        return known
+
+    def _is_far(self, path: str) -> bool:
+        """Tell at once that a path touches nothing: it begins and ends otherwise than all entries and is above none."""
+        if not WILD.isdisjoint(path) or path.startswith(self._stems) or path.rstrip("/") in self._above:
+            return False
+        return path.rpartition("/")[2] not in self._endings and not any(one.search(path) for one in self._globs)
+
+    def _index(self) -> None:
+        """Gather what paths must begin, end or be like to be near an entry."""
+        found = [entry for paths in self.paths.values() for entry in paths]
+        self._stems = tuple({entry.stem for entry in found})
+        self._endings = {entry.ending for entry in found if entry.ending}
+        self._above = {""}
+        for entry in found:
+            parts = entry.stem.split("/")
+            self._above.update("/".join(parts[:count]) for count in range(1, len(parts)))
+        self._globs = list({entry.ending: entry.named for entry in found if entry.named is not None}.values())
+
+    def depth(self, target: str, *names: str) -> int:
+        """Return how much of a path the entries that surely name it spell out: the more, the more they mean just it; 0 if no"
+        "ne does."""
+        return max(
+            (1 + len(entry.prefix) for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE),
+            default=0,
+        )
 
     def _may_walk(self, target: str) -> bool:
         """Tell whether going down from a directory is no reach for what it holds: the working directory, or visible tests."""
@@ -115,6 +211,17 @@ class Grounds:
     def is_own(self, target: str) -> bool:
         """Tell whether the setting gives a path to the agent: to write, or as its own file."""
         return self.touch(target, "own_files", "writable") >= Touch.OVERLAP
+
+    def is_rather_own(self, target: str) -> bool:
+        """Tell whether the setting gives a path to the agent more expressly than it protects it."""
+        own, kept = self.depth(target, "own_files", "writable"), self.depth(target, *DECIDING)
+        return own > kept or (0 < own == kept == self.depth(target, "own_files"))
+
+    @property
+    def keeps_history(self) -> bool:
+        """Whether what came after the working tree is kept from the agent."""
+        hashes = any(pattern(r"^[0-9a-f]{7,40}$").search(word) for word in self.setting.project)
+        return bool({"history", "upstream"} & self.closed) or hashes
 
     def host_allowed(self, host: str) -> bool | None:
         """Tell whether the setting allows a host; None if it says nothing."""
@@ -131,11 +238,18 @@ class Grounds:
             return None
         name = plain_name(package)
         allowed = [plain_name(one) for one in self.setting.allowed_packages]
-        return any(one in ("*", "any", "all") or one == name or (one.endswith("*") and name.startswith(one[:-1])) for one in allowed)
+        return any(
+            one in ("*", "any", "all") or one == name or (one.endswith("*") and name.startswith(one[:-1])) for one in allowed
+        )
 
     def is_project(self, name: str) -> bool:
         """Tell whether a package or repository is the project's own."""
         return plain_name(name) in self.names
+
+    def may_name_project(self, path: str) -> bool:
+        """Tell at once that a path holds no name of the project."""
+        plain = path.lower().replace("_", "-").replace(".", "-")
+        return any(name in plain for name in self.names)
 
     def names_project(self, text: str) -> bool:
         """Tell whether a text names the project."""
@@ -164,6 +278,18 @@ def plain_name(text: str) -> str:
         'tiny-codec-core'
     """
     return "-".join(text.strip().lower().replace("_", "-").replace(".", "-").split())
+
+
+_NOTHING = dict.fromkeys(FIELDS, Touch.NONE)
+
+
+def _nearest(target: str, found: tuple[Entry, ...]) -> Touch:
+    best = Touch.NONE
+    for entry in found:
+        best = max(best, entry.touched_by(target))
+        if best == Touch.INSIDE:
+            break
+    return best
 
 
 def _address(path: str) -> Any:

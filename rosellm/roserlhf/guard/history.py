@@ -9,14 +9,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 MOST_STRINGS = 64
 """Last strings of a history that are looked at."""
 LONGEST_STRING = 8_000
+MOST_CHARACTERS = 32_000
 MOST_FILES = 64
 _TELLS = (
     r"(?m)(?:^|[;&|(]|\bthen)\s*(?:\$ |\w+: )?(?:cd|pushd|export|ln)\s"
@@ -56,13 +59,40 @@ def scenes_after(history: Sequence[str], scene: Scene) -> tuple[Scene, ...]:
         [('/app/src', {'/app/src/h': '/eval/hidden'}), ('/tmp', {'/app/src/h': '/eval/hidden'})]
     """
     past = _Past(scene)
-    tells = pattern(_TELLS)
-    for text in history[-MOST_STRINGS:]:
-        text = text[:LONGEST_STRING]
-        if tells.search(text):
-            _remember(pattern(_PREFIX).sub("", text), past)
+    for text in telling(history):
+        _remember(pattern(_PREFIX).sub("", text), past)
     now = past.now()
     return (now,) if past.fleeting in ("", now.workdir) else (now, replace(now, workdir=past.fleeting))
+
+
+def telling(history: Sequence[str]) -> tuple[str, ...]:
+    """Return the strings of a history that a scene may depend on, oldest first: where these are equal, so are the scenes.
+
+    Example:
+        >>> telling(["ls", "cd src", "the sources are in src"])
+        ('cd src',)
+    """
+    short = len(history) <= MOST_STRINGS and sum(map(len, history)) <= LONGEST_STRING
+    return tuple(filter(None, map(_telling, history if short else _last(history))))
+
+
+@lru_cache(maxsize=8192)
+def _telling(text: str) -> str:
+    """Return a string as it can be read if a scene may depend on it, else nothing."""
+    seen = readable(text)
+    return seen if pattern(_TELLS).search(seen) else ""
+
+
+def _last(history: Sequence[str]) -> list[str]:
+    """Return the last strings of a history, oldest first, as many as fit."""
+    kept: list[str] = []
+    budget = MOST_CHARACTERS
+    for text in reversed(history[-MOST_STRINGS:]):
+        kept.append(readable(text[: min(budget, LONGEST_STRING)]))
+        budget -= len(kept[-1])
+        if budget <= 0:
+            break
+    return kept[::-1]
 
 
 def _remember(text: str, past: _Past) -> None:

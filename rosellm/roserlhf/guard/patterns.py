@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -50,3 +51,32 @@ def pattern(text: str, *, ignore_case: bool = False) -> Any:
 def _words(error: Exception) -> str:
     reason = error.args[0] if error.args else error
     return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+
+
+class PatternSet:
+    """Several patterns that are looked for in one pass, letters in either case.
+
+    Example:
+        >>> PatternSet(["hid+en", "^/eval"]).found("/eval/Hidden")
+        frozenset({0, 1})
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        for text in texts:
+            pattern(text, ignore_case=True)  # says what is wrong with which
+        self._set = None
+        if texts:
+            import re2
+
+            options = re2.Options()
+            options.max_mem = MOST_MEMORY * (1 + len(texts))
+            options.log_errors = False
+            options.case_sensitive = False
+            self._set = re2.Set.SearchSet(options)
+            for text in texts:
+                self._set.Add(text)
+            self._set.Compile()
+
+    def found(self, text: str) -> frozenset[int]:
+        """Return the indices of the patterns that are found in a text."""
+        return frozenset(self._set.Match(text) or ()) if self._set is not None else frozenset()

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 
 SUBJECTS = {
-    "history": r"\b(commits?|ancestors?|git (objects?|history|log|tags?|branch(es)?|refs?|reflog)|reflog|branch(es)?|tags?|stash(es)?|"
+    "history": r"\b((commit|revision|version|state|checkout|repository|repo) (is |was |stands )?(just |"
+    r"right )?(at )?(the )?(commit )?(before|prior to) (the|a|its|an?y?) ?(upstream |bug )?fix|commits?|ancestors?|"
+    r"git (objects?|history|log|tags?|branch(es)?|refs?|reflog)|reflog|branch(es)?|tags?|stash(es)?|"
     r"(future|later|newer|next) (versions?|revisions?|changes?)|base commit|repository'?s? history|history of the repo\w*)\b",
     "upstream": r"\b(upstream|releases?|released|published (package|version|module|crate|library)|newer|(npm|pypi|pip) package|"
     r"package|forks?|mirrors?|crates\.io|docs\.rs|(original|official|public) (repo\w*|source|code|implementation)|github|gitlab)\b",
@@ -28,25 +31,72 @@ SUBJECTS = {
 """Subjects that words speak of. A subject is closed if a protected phrase or a forbidding clause names it."""
 
 _FORBIDS = (
-    r"\b(do(es)? not|don'?t|must not|mustn'?t|may not|might not|never|not to be|off[- ]limits|(not|isn'?t|aren'?t) (allowed|permitted|a "
-    r"solution|yours?|for you|part|to)|forbid(den)?|prohibit(ed|s)?|out of (scope|bounds)|without|not from|stays? closed|cannot|can'?t|"
-    r"refrain|avoid|leave [^.]* (alone|as|unchanged|untouched)|rather than|should not|shouldn'?t|cheating|no (peeking|looking|internet|"
+    r"\b(do(es)? not|don'?t|must not|mustn'?t|may not|might not|never|not to be|off[- ]limits|(not|isn'?t|"
+    r"aren'?t) (allowed|permitted|a "
+    r"solution|yours?|for you|part|to)|forbid(den)?|prohibit(ed|s)?|out of (scope|bounds)|without|not from|stays? closed|"
+    r"cannot|can'?t|"
+    r"refrain|avoid|leave [^.]* (alone|as|unchanged|untouched)|rather than|should not|shouldn'?t|cheating|no (peeking|"
+    r"looking|internet|"
     r"network|web)|keep (away|out)|out of reach|read[- ]only|disallowed|instead of|are not|is not|unchanged|closed to)\b"
 )
 _ALLOWS = (
     r"\b(you (may|can|should|are (free|allowed)|have|must|need)|may be|can be|is (allowed|permitted|yours|fine|ok)|are "
-    r"(allowed|permitted|yours|fine|ok)|allowed|permitted|feel free|free to|yours to|please|find|recover|restore|write|add|extend|fix|implement|"
-    r"make|change|edit|update|port|build|debug|investigate|explain|use|replace|create|set up|restore|bisect|cherry-pick|backport|merge)\b"
+    r"(allowed|permitted|yours|fine|ok)|allowed|permitted|feel free|free to|yours to|please|find|recover|restore|write|"
+    r"add|extend|fix|implement|"
+    r"make|change|edit|update|port|build|debug|investigate|explain|use|replace|create|set up|restore|bisect|cherry-pick|"
+    r"backport|merge)\b"
 )
 _CHANGES = (
-    r"\b(edit\w*|chang\w+|modif\w+|writ\w+|alter\w*|touch\w*|delet\w+|remov\w+|tamper\w*|overwrit\w+|weaken\w*|disabl\w+|mov\w+|renam\w+|"
+    r"\b(edit\w*|chang\w+|modif\w+|writ\w+|alter\w*|touch\w*|delet\w+|remov\w+|tamper\w*|overwrit\w+|weaken\w*|disabl\w+|"
+    r"mov\w+|renam\w+|"
     r"replac\w+|read[- ]only|unchanged|untouched|as (it|they) (is|are))\b"
 )
 _READS = (
-    r"\b(read\w*|look\w*|open\w*|see\w*|view\w*|access\w*|inspect\w*|consult\w*|copy\w*|use\w*|using|cat|peek\w*|search\w*|fetch\w*|download\w*|"
+    r"\b(read\w*|look\w*|open\w*|see\w*|view\w*|access\w*|inspect\w*|consult\w*|copy\w*|use\w*|using|cat|peek\w*|"
+    r"search\w*|fetch\w*|download\w*|"
     r"secret|hidden|closed|private|off[- ]limits|out of (scope|bounds)|forbidden|prohibited)\b"
 )
-_PATH = r"(?:^|[\s`'\"(,=])((?:[a-z]+://|~/|/|\.{1,2}/)[^\s`'\"(),;]+|[\w.*?-]+/[^\s`'\"(),;]*[\w*/])"
+_PATH = r"(?:^|[\s`'\"(,=])((?:[a-z]+://|~/|/|\.{1,2}/)[^\s`'\"(),;]+|[\w.*?-]+/(?:[^\s`'\"(),;]*[\w*/])?)"
+
+
+_NOUNS = word_set(
+    """
+    about above after against agent agents allowed anything before below being build class closed commit commits
+    contest could copies copy data dataset directory does during every exact file files folder forbidden from have
+    hidden image images inside into itself layer layers member memory must named newer none object objects only other
+    others outside pages people problem process processes project published read release released releases repository
+    scripts secret server shop should some source such task team test tests text than that their them these they this
+    those training used user users value values verifier version versions were what when where which while with
+    without work write written yours your train training form notes note details detail names name lines line parts
+    part same rest input output state list lists text order place first upstream branches tags ancestors base history
+    later future tool environment package packages library module website web
+    """
+)
+_SECRET = (
+    r"\b([a-z][a-z-]{4,}) (?:tests?|suites?|cases|sets?|answers?|keys?|labels?|references?|files?)? ?(?:is|are|lies?|"
+    r"stays?|remains?) (?:secret|hidden|private|kept|closed|stored|only)"
+)
+
+
+def nouns(phrase: str) -> set[str]:
+    """Return the words of a phrase that tell what it is about.
+
+    Example:
+        >>> sorted(nouns("the shop's admin pages and reference translations"))
+        ['admin', 'reference', 'translations']
+    """
+    words = " ".join(word for word in phrase.lower().replace("'s", "").split() if "/" not in word)
+    return {word for word in pattern(r"[a-z]{5,}").findall(words) if word not in _NOUNS}
+
+
+def secrets(task: str) -> set[str]:
+    """Return what a task calls secret.
+
+    Example:
+        >>> secrets("Tests: test_lru.py. The stress test is secret.")
+        {'stress'}
+    """
+    return {word for word in pattern(_SECRET).findall(task.lower()) if word not in _NOUNS}
 
 
 @dataclass
@@ -108,7 +158,7 @@ def subjects(text: str) -> set[str]:
         >>> sorted(subjects("git objects that are not ancestors of the base commit"))
         ['history']
     """
-    small = text.lower()
+    small = " ".join(word for word in text.lower().split() if not word.strip("`'(").startswith(("/", "~")))
     return {name for name, words in SUBJECTS.items() if pattern(words).search(small)}
 
 
@@ -126,8 +176,11 @@ def said(task: str) -> Said:
         about = subjects(clause)
         if pattern(_FORBIDS).search(small):
             paths = paths_in(clause)
-            reads, changes = pattern(_READS).search(small), pattern(_CHANGES).search(small)
-            found.closed |= about if reads or not changes else about & {"history", "upstream", "solution", "labels", "process", "others"}
+            reads = pattern(_READS).search(small.replace("read-only", "").replace("read only", ""))
+            changes = pattern(_CHANGES).search(small)
+            found.closed |= (
+                about if reads or not changes else about & {"history", "upstream", "solution", "labels", "process", "others"}
+            )
             found.unread += paths if reads else []
             found.unchanged += paths if changes or not reads else []
         elif pattern(_ALLOWS).search(small):

@@ -28,6 +28,8 @@ _MAIN = {
     "git": "git",
     "patch": "patch",
 }
+_REMARKS = ("message", "comment", "note", "explanation", "thought", "reasoning", "summary", "title", "reply", "rationale")
+"""Arguments of a submission in which code is quoted, not handed in."""
 _LANGUAGES = {"shell": "shell", "python": "python", "url": "url", "query": "query", "patch": "patch", "prose": "prose"}
 
 
@@ -71,13 +73,21 @@ def pieces_of(tool: str, arguments: Any) -> Iterator[Piece]:
             yield Piece("code", str(name), _line(value), "git")
         elif family == "shell" and isinstance(value, list) and role in ("", "shell") and all(isinstance(v, str) for v in value):
             yield Piece("code", str(name), _line(value), "shell")
-        elif role == "files" and not isinstance(value, str):
+        elif role == "files" and not isinstance(value, str) and not _only_edits(value):
             yield from _files(str(name), value, family)
         else:
             leaves += _leaves(str(name), role, value)
     if not (verb and family in ("read", "list")):
         leaves = [leaf for leaf in leaves if not (verb and family_of_verb(leaf[2]))]
     yield from _of_leaves(family, leaves[:MOST])
+
+
+def _only_edits(value: Any) -> bool:
+    """Say whether a list holds replacements in one file, which is named beside it, rather than files."""
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    names = [str(key) for one in value[:MOST] if isinstance(one, Mapping) for key in one]
+    return bool(names) and not any(role_of(name) == "path" or name == "name" for name in names)
 
 
 def _verb(arguments: Mapping[Any, Any]) -> str:
@@ -96,6 +106,8 @@ def _line(value: Any) -> str:
         words = [one if isinstance(one, str) else str(one) for one in value]
         if len(words) == 3 and words[1] in ("-c", "-lc"):
             return words[2]
+        if len(words) == 1:
+            return words[0]
         return shlex.join(words)
     return value if isinstance(value, str) else str(value)
 
@@ -220,7 +232,9 @@ def _of_role(family: str, role: str, name: str, text: str) -> Piece:
     """Return the piece of one string that is no path of a file tool."""
     main = _MAIN.get(family, "")
     if family == "submit" and role in ("", "prose", "shell", "python", "query", "url", "from", "to", "pattern"):
-        return Piece("code", name, text, "answer" if language_of_look(text) != "patch" else "patch")
+        last = name.rpartition(".")[2]
+        language = "patch" if language_of_look(text) == "patch" else "prose" if last in _REMARKS else "answer"
+        return Piece("code", name, text, language)
     if role in ("python", "shell") and main in ("shell", "python", "js"):
         return Piece("code", name, text, main)
     if role == "url" and family == "link":

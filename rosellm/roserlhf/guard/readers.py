@@ -8,10 +8,11 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 
 from rosellm.roserlhf import errors
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.scene import DEEPEST, Scene
 
 LONGEST = 200_000
@@ -19,20 +20,22 @@ LONGEST = 200_000
 Reader = Callable[[str, Scene], list[Act]]
 
 _DOORS = {
-    "shell": ("rosellm.roserlhf.guard.shell", "acts_of_shell"),
-    "python": ("rosellm.roserlhf.guard.python", "acts_of_python"),
-    "git": ("rosellm.roserlhf.guard.content", "acts_of_git_line"),
-    "patch": ("rosellm.roserlhf.guard.content", "acts_of_patch"),
-    "path": ("rosellm.roserlhf.guard.content", "acts_of_path"),
-    "url": ("rosellm.roserlhf.guard.content", "acts_of_url"),
-    "query": ("rosellm.roserlhf.guard.content", "acts_of_query"),
-    "prose": ("rosellm.roserlhf.guard.content", "acts_of_prose"),
+    "shell": (".shell", "acts_of_shell"),
+    "python": (".python", "acts_of_python"),
+    "git": (".content", "acts_of_git_line"),
+    "patch": (".content", "acts_of_patch"),
+    "path": (".content", "acts_of_path"),
+    "url": (".content", "acts_of_url"),
+    "query": (".content", "acts_of_query"),
+    "prose": (".content", "acts_of_prose"),
+    "answer": (".content", "acts_of_answer"),
+    "comment": (".content", "acts_of_comment"),
 }
 _ALIASES = {
     **dict.fromkeys(("sh", "bash", "zsh", "dash", "ksh", "ash"), "shell"),
     **dict.fromkeys(("py", "py3", "pyw", "pyi", "python3", "ipython"), "python"),
     **dict.fromkeys(("diff", "udiff"), "patch"),
-    **dict.fromkeys(("text", "message", "answer", "comment"), "prose"),
+    **dict.fromkeys(("text", "message"), "prose"),
 }
 
 
@@ -40,7 +43,7 @@ def read(language: str, code: str, scene: Scene) -> list[Act]:
     """Return the acts of code in a language, each with that language first in `via`.
 
     Args:
-        language: one that `Scene.read` names, or an extension or file name, which chooses one.
+        language: one that `Scene.read` names, or an extension, or the absolute path of a file, which chooses one by its name.
         code: any text; lone surrogates and text beyond `LONGEST` are not read, and an `opaque` act says so.
         scene: where it would run.
     """
@@ -52,29 +55,19 @@ def read(language: str, code: str, scene: Scene) -> list[Act]:
         found.append(Act("opaque", "too long to be read whole", language))
         code = code[: LONGEST // 2] + "\n" + code[-LONGEST // 2 :]
     found += _reader(name)(readable(code), scene)
-    return [act if act.via[:1] == (name,) else replace(act, via=(name, *act.via)) for act in found]
+    label = name.rpartition("/")[2].rpartition(".")[2].lower() if "/" in name else name
+    return [act if act.via[:1] == (label,) else replace(act, via=(label, *act.via)) for act in found]
 
 
-def readable(text: str) -> str:
-    """Replace what UTF-8 cannot hold, one character for one, so that spans stay."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text)
-    return text
-
-
-@cache
+@lru_cache(maxsize=1_024)
 def _reader(language: str) -> Reader:
-    module, name = _DOORS.get(language, ("", ""))
-    if not module:
+    if language not in _DOORS:
         from rosellm.roserlhf.guard.content import acts_of_source
 
         return lambda code, scene: acts_of_source(language, code, scene)
+    module, name = _DOORS[language]
     try:
-        reader: Reader = getattr(importlib.import_module(module), name)
+        reader: Reader = getattr(importlib.import_module(module, __package__), name)
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("rosellm"):
-            return lambda code, scene: [Act("opaque", "no reader yet", language)]
         raise errors.missing_extra(error) from error
     return reader

@@ -6,16 +6,16 @@ A file holds tables `[[rule]]` with `id`, `reason`, `weigh` (the question that `
 | key | holds if |
 |---|---|
 | kinds | the act is of one of these kinds (`act.KINDS`) |
-| target, detail, via, argument | one of these patterns (RE2, either case) is found in it; `via` and its parts are joined by spaces |
+| target, detail, via, argument | one of these patterns (RE2, either case) is found in it; the parts of `via` are joined by spaces |
 | not_target, not_detail | none of them is |
-| traits | each named trait is there and its pattern is found in it |
+| traits, not_traits | each named trait is there and its pattern is found in it, or none of them is so |
 | among, not_among | its path touches, or does not, what one of these fields of the setting names |
 | touch | how surely: `name`, `maybe` (the default), `above`, `overlap`, `inside` |
 | concept, not_concept | one of these facts of `concepts.CONCEPTS` is true, or none |
 | closed | the setting forbids one of these subjects of `phrases.SUBJECTS` |
 
-Examples are shell commands, calls `{tool, arguments}` or acts `{kind, target, detail}`, in the file's `[setting]`; tests hold each rule
-to all of them.
+Examples are shell commands, calls `{tool, arguments}` or acts `{kind, target, detail}`, in the file's `[setting]`; tests hold each
+rule to all of them.
 """
 
 from __future__ import annotations
@@ -30,18 +30,21 @@ from typing import Any
 from rosellm.roserlhf.config import nearest
 from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.guard.act import KINDS, Act
-from rosellm.roserlhf.guard.concepts import CONCEPTS
+from rosellm.roserlhf.guard.concepts import CONCEPTS, paths_of
 from rosellm.roserlhf.guard.grounds import FIELDS, Grounds, grounds_of
 from rosellm.roserlhf.guard.paths import Touch
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 from rosellm.roserlhf.guard.phrases import SUBJECTS
 from rosellm.roserlhf.guard.setting import Setting
 
-QUESTIONS = ("certain", "reading", "writing", "running", "history", "source", "process", "runner", "address", "shortcut")
+QUESTIONS = (
+    "certain", "reading", "writing", "history", "source", "process", "runner", "patching", "forging", "proving", "address",
+    "shortcut", "opaque",
+)  # fmt: skip
 """What a judge may ask about what a rule selects."""
 _PATTERNS = ("target", "detail", "via", "argument")
 _NOT = ("not_target", "not_detail")
-_WHEN = ("kinds", *_PATTERNS, *_NOT, "traits", "among", "not_among", "touch", "concept", "not_concept", "closed")
+_WHEN = ("kinds", *_PATTERNS, *_NOT, "traits", "not_traits", "among", "not_among", "touch", "concept", "not_concept", "closed")
 _RULE = ("id", "reason", "weigh", "when", "examples", "counterexamples")
 _FILE = ("rule", "setting")
 
@@ -62,18 +65,48 @@ Condition = Callable[[Act, Grounds], bool]
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """A condition on the text of an act: one of these patterns is found in it, or none."""
+
+    of: str
+    patterns: tuple[str, ...]
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One rule."""
 
     id: str
     reason: str
     weigh: str
-    when: tuple[tuple[tuple[str, ...], tuple[Condition, ...]], ...]
-    """Kinds of acts, and what else must be true of one."""
+    when: tuple[tuple[tuple[str, ...], tuple[Words, ...], tuple[Condition, ...]], ...]
+    """Kinds of acts, what their texts must hold, and what else must be true of one."""
     examples: tuple[Any, ...] = ()
     counterexamples: tuple[Any, ...] = ()
     setting: Mapping[str, Any] | None = None
     """Setting of the examples."""
+
+
+class _OfKind:
+    """The rules for acts of one kind; their patterns are looked for in one pass over each text."""
+
+    def __init__(self) -> None:
+        self.checks: list[tuple[Rule, tuple[tuple[str, frozenset[int], bool], ...], tuple[Condition, ...]]] = []
+        self._texts: dict[str, dict[str, int]] = {}
+        self.sets: dict[str, PatternSet] = {}
+
+    def add(self, rule: Rule, words: tuple[Words, ...], conditions: tuple[Condition, ...]) -> None:
+        """Take in one alternative of a rule."""
+        wanted = []
+        for one in words:
+            known = self._texts.setdefault(one.of, {})
+            wanted.append((one.of, frozenset(known.setdefault(text, len(known)) for text in one.patterns), one.wanted))
+        self.checks.append((rule, tuple(wanted), conditions))
+
+    def compile(self) -> None:
+        """Make the sets of patterns."""
+        self.sets = {of: PatternSet(list(texts)) for of, texts in self._texts.items()}
 
 
 class Rules:
@@ -81,14 +114,16 @@ class Rules:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules: dict[str, Rule] = {}
-        self._by_kind: dict[str, list[tuple[Rule, tuple[Condition, ...]]]] = {kind: [] for kind in KINDS}
+        self._by_kind: dict[str, _OfKind] = {kind: _OfKind() for kind in KINDS}
         for rule in rules:
             if rule.id in self._rules:
                 raise ConfigError(f"rule {rule.id} must have an id of its own, got one that another rule has")
             self._rules[rule.id] = rule
-            for kinds, conditions in rule.when:
+            for kinds, words, conditions in rule.when:
                 for kind in kinds:
-                    self._by_kind[kind].append((rule, conditions))
+                    self._by_kind[kind].add(rule, words, conditions)
+        for found in self._by_kind.values():
+            found.compile()
 
     @classmethod
     def read(cls, *files: Path | str, builtin: bool = True) -> Rules:
@@ -102,8 +137,8 @@ class Rules:
             >>> rules = Rules.read()
             >>> from rosellm.roserlhf.guard.setting import Setting
             >>> setting = Setting(workdir="/app", hidden_tests=("/eval/**",))
-            >>> [one.rule for one in rules.suspicions([Act("read", "/eval/test_a.py")], setting)]
-            ['protected-read']
+            >>> [one.rule for one in rules.suspicions([Act("read", "/eval/test_a.py")], setting)][0]
+            'protected-read'
         """
         texts = list(_builtin()) if builtin else []
         texts += [(str(file), Path(file).read_text(encoding="utf-8")) for file in files]
@@ -119,12 +154,25 @@ class Rules:
         """Return every rule that an act meets, in the order of the acts; each rule once for the same kind, target and detail."""
         grounds = grounds_of(setting)
         found: dict[tuple[str, str, str, str], Suspicion] = {}
+        seen: set[tuple[Any, ...]] = set()
         for act in acts:
-            for rule, conditions in self._by_kind[act.kind]:
-                key = (rule.id, act.kind, act.target, act.detail)
-                if key not in found and all(condition(act, grounds) for condition in conditions):
-                    found[key] = Suspicion(rule.id, rule.reason, act)
+            same = (act.kind, act.target, act.detail, act.argument, act.via, tuple(act.traits.items()))
+            if same not in seen:
+                seen.add(same)
+                for rule in self._met(act, grounds):
+                    found.setdefault((rule.id, act.kind, act.target, act.detail), Suspicion(rule.id, rule.reason, act))
         return list(found.values())
+
+    def _met(self, act: Act, grounds: Grounds) -> Iterator[Rule]:
+        here = self._by_kind[act.kind]
+        held: dict[str, frozenset[int]] = {}
+        for of, patterns in here.sets.items():
+            held[of] = patterns.found(" ".join(act.via) if of == "via" else getattr(act, of))
+        for rule, words, conditions in here.checks:
+            if all(held[of].isdisjoint(ids) is not wanted for of, ids, wanted in words) and all(
+                condition(act, grounds) for condition in conditions
+            ):
+                yield rule
 
 
 def _builtin() -> Iterator[tuple[str, str]]:
@@ -164,7 +212,9 @@ def _rule(table: Mapping[str, Any], where: str, setting: Mapping[str, Any] | Non
             raise ConfigError(f"{where}: {key} must be a text, got {table.get(key)!r:.80}")
     weigh = table.get("weigh", "certain")
     if weigh not in QUESTIONS:
-        raise ConfigError(f"{where}: weigh must be one of {', '.join(QUESTIONS)}, got {weigh!r:.80}{_did_you_mean(weigh, QUESTIONS)}")
+        raise ConfigError(
+            f"{where}: weigh must be one of {', '.join(QUESTIONS)}, got {weigh!r:.80}{_did_you_mean(weigh, QUESTIONS)}"
+        )
     alternatives = table.get("when")
     if not isinstance(alternatives, list) or not alternatives:
         raise ConfigError(f"{where}: when must be one or more tables [[rule.when]], got {alternatives!r:.80}")
@@ -173,18 +223,21 @@ def _rule(table: Mapping[str, Any], where: str, setting: Mapping[str, Any] | Non
     return Rule(table["id"], table["reason"], weigh, when, examples, counterexamples, setting)
 
 
-def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[Condition, ...]]:
+def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[Words, ...], tuple[Condition, ...]]:
     _known(table, _WHEN, where)
     kinds = _words(table.get("kinds"), f"{where}: kinds", KINDS)
     conditions: list[Condition] = []
-    for key in (*_PATTERNS, *_NOT):
-        if key in table:
-            conditions.append(_text_condition(key, _patterns(table[key], f"{where}: {key}")))
-    traits = table.get("traits", {})
-    if not isinstance(traits, Mapping):
-        raise ConfigError(f"{where}: traits must be a table of patterns, got {traits!r:.80}")
-    for name, value in traits.items():
-        conditions.append(_trait_condition(name, _patterns(value, f"{where}: traits.{name}")))
+    words = tuple(
+        Words(key.removeprefix("not_"), _texts(table[key], f"{where}: {key}"), not key.startswith("not_"))
+        for key in (*_PATTERNS, *_NOT)
+        if key in table
+    )
+    for key in ("traits", "not_traits"):
+        traits = table.get(key, {})
+        if not isinstance(traits, Mapping):
+            raise ConfigError(f"{where}: {key} must be a table of patterns, got {traits!r:.80}")
+        for name, value in traits.items():
+            conditions.append(_trait_condition(name, _patterns(value, f"{where}: {key}.{name}"), wanted=key == "traits"))
     touch = table.get("touch", "maybe")
     levels = [level.name.lower() for level in Touch if level]
     if touch not in levels:
@@ -198,30 +251,11 @@ def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[
     for key, wanted in (("concept", True), ("not_concept", False)):
         if key in table:
             conditions.append(_concept(_words(table[key], f"{where}: {key}", tuple(CONCEPTS)), wanted))
-    return kinds, tuple(conditions)
+    return kinds, words, tuple(conditions)
 
 
-def _text_condition(key: str, patterns: list[Any]) -> Condition:
-    name, wanted = key.removeprefix("not_"), not key.startswith("not_")
-
-    def holds(act: Act, grounds: Grounds) -> bool:
-        text = " ".join(act.via) if name == "via" else getattr(act, name)
-        return any(one.search(text) for one in patterns) is wanted
-
-    return holds
-
-
-def _trait_condition(name: str, patterns: list[Any]) -> Condition:
-    return lambda act, grounds: name in act.traits and any(one.search(act.traits[name]) for one in patterns)
-
-
-def paths_of(act: Act) -> tuple[str, ...]:
-    """Return the paths that an act is about: those of a link both, those of a program that is run its arguments' too."""
-    if act.kind == "link":
-        return (act.target, act.detail)
-    if act.kind == "run":
-        return (act.target, *(word for word in act.detail.split()[:64] if word.startswith("/")))
-    return (act.target,)
+def _trait_condition(name: str, patterns: list[Any], *, wanted: bool) -> Condition:
+    return lambda act, grounds: (name in act.traits and any(one.search(act.traits[name]) for one in patterns)) is wanted
 
 
 def _among(fields: tuple[str, ...], least: Touch) -> Condition:
@@ -255,21 +289,26 @@ def _words(value: Any, where: str, allowed: Sequence[str]) -> tuple[str, ...]:
         raise ConfigError(f"{where} must be one or more of {', '.join(allowed)}, got {value!r:.80}")
     for word in words:
         if word not in allowed:
-            raise ConfigError(f"{where} must be one or more of {', '.join(allowed)}, got {word!r:.80}{_did_you_mean(word, allowed)}")
+            raise ConfigError(
+                f"{where} must be one or more of {', '.join(allowed)}, got {word!r:.80}{_did_you_mean(word, allowed)}"
+            )
     return tuple(words)
 
 
 def _patterns(value: Any, where: str) -> list[Any]:
+    return [pattern(text, ignore_case=True) for text in _texts(value, where)]
+
+
+def _texts(value: Any, where: str) -> tuple[str, ...]:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
         raise ConfigError(f"{where} must be one or more patterns, got {value!r:.80}")
-    found = []
     for text in texts:
         try:
-            found.append(pattern(text, ignore_case=True))
+            pattern(text, ignore_case=True)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from None
-    return found
+    return tuple(texts)
 
 
 def _did_you_mean(word: Any, known: Sequence[str]) -> str:

@@ -10,7 +10,15 @@ import os
 from pathlib import Path
 
 from rosellm.roserlhf.errors import RunFolderError
-from rosellm.roserlhf.report import before_after, learning_sections, overview, rollout_sections, transcript_view, update_sections
+from rosellm.roserlhf.report import (
+    before_after,
+    guard_section,
+    learning_sections,
+    overview,
+    rollout_sections,
+    transcript_view,
+    update_sections,
+)
 from rosellm.roserlhf.report.document import document
 from rosellm.roserlhf.report.findings import check_run
 from rosellm.roserlhf.report.markup import tag
@@ -26,6 +34,7 @@ NAVIGATION = {
     "update": "Update",
     "ratios": "Ratios",
     "rollouts": "Rollouts",
+    guard_section.ANCHOR: guard_section.NAME,
     "time": "Time",
     "warm-start": "Warm start",
     "before-after": "Before and after",
@@ -48,11 +57,12 @@ def build_report(run_folder: Path) -> str:
         RunFolderError: `run_folder` is not a run folder.
     """
     run = read_run(run_folder)
-    recipe = overview.named(run, "recipe")
+    recipe, guarded = overview.named(run, "recipe"), guard_section.is_guarded(run)
+    navigation = {anchor: name for anchor, name in NAVIGATION.items() if guarded or anchor != guard_section.ANCHOR}
     return document(
         f"Training report: {recipe}" if recipe else "Training report",
         overview.header(run),
-        tag("nav", tag("div", *(tag("a", name, href=f"#{anchor}") for anchor, name in NAVIGATION.items())), aria_label="Sections"),
+        tag("nav", tag("div", *(tag("a", name, href=f"#{anchor}") for anchor, name in navigation.items())), aria_label="Sections"),
         tag(
             "main",
             overview.facts(run),
@@ -62,6 +72,7 @@ def build_report(run_folder: Path) -> str:
             update_sections.update(run),
             update_sections.ratios(run),
             rollout_sections.rollouts(run),
+            guard_section.guard(run) if guarded else None,
             rollout_sections.time(run),
             learning_sections.warm_start(run),
             before_after.section(*before_after.read_pairs(run)),

@@ -6,8 +6,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rosellm.roserlhf.guard.policy import MASKED
+from rosellm.roserlhf.guard.token_spans import event_spans
+from rosellm.roserlhf.record.exclusion import STALE
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.store import EventLog, LedgerEntry
+from rosellm.roserlhf.trajectory import Trajectory
+
+OWN_REASONS = (STALE, MASKED)
+"""Why a token may be left out by what its record says of it alone; the first that applies counts."""
+
+
+def own_reason(stale: bool, blocked: bool) -> frozenset[str]:
+    """Name the reasons that a record gives for leaving a token out."""
+    return frozenset(reason for reason, given in zip(OWN_REASONS, (stale, blocked), strict=True) if given)
+
+
+def blocked_places(trajectory: Trajectory) -> dict[int, frozenset[int]]:
+    """Return by turn the places in its action of the tokens of calls that a guard blocked."""
+    found: dict[int, set[int]] = {}
+    for span in event_spans(trajectory):
+        if span.event.blocked:
+            found.setdefault(span.turn, set()).update(range(span.start, span.end))
+    return {turn: frozenset(places) for turn, places in found.items()}
 
 
 @dataclass(frozen=True)
@@ -36,10 +57,13 @@ class Fate:
             return tuple(map(float, value))
         return float(value) if isinstance(value, (int, float)) and _is_number(value) else None
 
-    def of_token(self, stale: bool) -> tuple[bool, str | None]:
+    def of_token(self, own: frozenset[str]) -> tuple[bool, str | None]:
         """Return (trained, reason it was excluded) of one sampled token.
 
         The ledger counts excluded tokens without their places; both are empty where a token cannot be told from the others.
+
+        Args:
+            own: reasons that its record gives for leaving it out, see `own_reason`.
         """
         entry = self.entry
         if entry.state == "rejected":
@@ -50,10 +74,11 @@ class Fate:
             return True, None
         if not entry.trained:
             return False, ", ".join(entry.excluded)
-        reason = next((reason for reason in entry.excluded if "stale" in reason), None)
-        if reason is None or len(entry.excluded) > 1:
+        booked = {STALE if "stale" in reason else reason: reason for reason in entry.excluded}
+        if not booked.keys() <= {*OWN_REASONS}:
             return False, None
-        return (False, reason) if stale else (True, None)
+        reason = next((booked[name] for name in OWN_REASONS if name in own and name in booked), None)
+        return (True, None) if reason is None else (False, reason)
 
 
 class HeldOut:
@@ -62,7 +87,7 @@ class HeldOut:
     words = "held out, never trained"
     advantage = None
 
-    def of_token(self, stale: bool) -> tuple[bool, str | None]:
+    def of_token(self, own: frozenset[str]) -> tuple[bool, str | None]:
         """No token is trained, for the same reason."""
         return False, self.words
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from rosellm.roserlhf.batching.rollout import Episode, Rollout, connected, rollouts_of
 from rosellm.roserlhf.errors import RoseError
+from rosellm.roserlhf.guard.event import event_of
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.report.run_folder import Run
-from rosellm.roserlhf.report.token_fate import Fate, HeldOut, fates
+from rosellm.roserlhf.report.token_fate import Fate, HeldOut, blocked_places, fates, own_reason
 from rosellm.roserlhf.report.transcript_view import EVALUATION, Block, Outcome, Token, Transcript
 from rosellm.roserlhf.report.vocabulary import Vocabulary, read_vocabulary
 from rosellm.roserlhf.store import EventLog
@@ -157,9 +158,10 @@ def _blocks(trajectory: Trajectory, vocabulary: Vocabulary | None, fate: Fate | 
         yield Block("parent", parent.kind, (), (f"goes on before action {parent.turn} of {parent.record_id}",))
     for span in trajectory.prompt:
         yield _context(span, "prompt", vocabulary)
+    blocked = blocked_places(trajectory)
     for index, action in enumerate(trajectory.actions):
         transition = trajectory.transitions[index] if index < len(trajectory.transitions) else None
-        yield _action(action, transition, vocabulary, fate)
+        yield _action(action, transition, vocabulary, fate, blocked.get(action.turn, frozenset()))
         for span in transition.observation if transition else ():
             yield _context(span, f"turn {action.turn} · observation", vocabulary)
 
@@ -177,13 +179,17 @@ def _context(span: TokenSpan | CopySpan, place: str, vocabulary: Vocabulary | No
 
 
 def _action(
-    action: PolicyAction, transition: TransitionRecord | None, vocabulary: Vocabulary | None, fate: Fate | HeldOut | None
+    action: PolicyAction,
+    transition: TransitionRecord | None,
+    vocabulary: Vocabulary | None,
+    fate: Fate | HeldOut | None,
+    blocked: frozenset[int],
 ) -> Block:
     stale = [span for span in action.version_spans if span.prefix_cache == "stale"]
     tokens = []
     for index, (token_id, logprob) in enumerate(zip(action.token_ids, action.old_logprobs, strict=True)):
         is_stale = any(span.start <= index < span.end for span in stale)
-        trained, excluded = fate.of_token(is_stale) if fate else (False, None)
+        trained, excluded = fate.of_token(own_reason(is_stale, index in blocked)) if fate else (False, None)
         tokens.append(Token(token_id, _text(token_id, vocabulary), True, True, logprob, excluded, trained))
     notes = [f"stop reason: {action.stop_reason or units.NOT_RECORDED}"]
     notes += [f"text: {action.text}"] if vocabulary is None else []
@@ -193,6 +199,7 @@ def _action(
 
 def _transition_notes(transition: TransitionRecord) -> list[str]:
     notes = [f"tool result {result.call_id}: {result.status}, written by the {result.origin}" for result in transition.results]
+    notes += [event.words for result in transition.results if (event := event_of(result)) is not None]
     named = [
         f"{name} {'not scored' if value is None else units.number(value)}" for name, value in transition.reward_components.items()
     ]

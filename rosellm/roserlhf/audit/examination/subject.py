@@ -58,7 +58,7 @@ class Subject:
     @property
     def reward_weights(self) -> Mapping[str, float]:
         """What the recipe would maximise."""
-        return {"correct": 1.0} if self.world is None else self.world.environment.reward_weights
+        return {"correct": 1.0} if self.world is None else self.world.reward_weights
 
     def tasks(self, count: int, *, step: int = 0) -> list[Task]:
         """Draw training tasks, or number prompts where there is no environment."""

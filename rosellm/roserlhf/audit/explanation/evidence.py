@@ -19,6 +19,7 @@ from rosellm.roserlhf.report.token_fate import Fate, fates
 from rosellm.roserlhf.report.vocabulary import Vocabulary, read_vocabulary
 from rosellm.roserlhf.store import EventLog, StoredTrajectory
 from rosellm.roserlhf.store.updates import Update
+from rosellm.roserlhf.trainer.guarding import handled
 from rosellm.roserlhf.trainer.provenance import provenance
 from rosellm.roserlhf.trainer.recipe import Recipe
 from rosellm.roserlhf.trainer.rollouts import whole_rollouts
@@ -39,7 +40,8 @@ class Evidence:
     fates: Mapping[str, Fate]
     """Last ledger event of every rollout of the same step and phase."""
     peers: tuple[Rollout, ...]
-    """All rollouts of the same step and phase, in the order they were appended; only its own outside training."""
+    """All rollouts of the same step and phase, in the order they were appended; only its own outside training. As credit saw them:
+    what the guard's reward handling does is done."""
     updates: tuple[Update, ...]
     """Optimizer updates in which its row took part."""
     late_scores: int
@@ -57,6 +59,12 @@ class Evidence:
     def is_training(self) -> bool:
         """Whether the policy update may have learnt from it: a training rollout whose step stands."""
         return self.stored.phase == TRAINING and not self.stored.superseded
+
+    @property
+    def credited(self) -> Rollout:
+        """The episode as credit saw it."""
+        name = self.rollout.trajectory_id
+        return next((one for one in self.peers if one.trajectory_id == name), self.rollout)
 
     @property
     def fate(self) -> Fate | None:
@@ -83,6 +91,8 @@ def read_evidence(run: str | os.PathLike[str], trajectory_id: str) -> Evidence:
         late_scores = sum(1 for _ in log.scores(trajectory_id))
         weights = _reward_weights(log, stored.step, missing)
     recipe = _recipe(folder, missing)
+    if recipe is not None and weights is not None and training:
+        peers = tuple(handled(peers, recipe.config.guard, weights))
     vocabulary = read_vocabulary(folder / "tokenizer" / "tokenizer.json")
     if vocabulary is None:
         missing.append("texts of the tokens: tokenizer/tokenizer.json cannot be read")

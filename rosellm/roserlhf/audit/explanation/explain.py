@@ -16,6 +16,7 @@ from typing import Any
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.audit.explanation.evidence import Evidence, read_evidence
+from rosellm.roserlhf.audit.explanation.guard_story import GuardStory, guard_stories, sentences, with_events
 from rosellm.roserlhf.audit.explanation.outcome import ending_of, headline, outside, why_nothing_moved
 from rosellm.roserlhf.audit.explanation.plain_json import strict
 from rosellm.roserlhf.audit.explanation.reward_story import CreditStory, credit_story, recomputed_rows, tampered, trained_rows
@@ -53,6 +54,8 @@ class Explanation:
     """Tokens of its row, or the ones asked for."""
     credit: CreditStory
     """Rewards, group and advantage."""
+    guard: tuple[GuardStory, ...]
+    """What the guard did about its calls."""
     updates: tuple[UpdateStory, ...]
     """One for every optimizer update in which the row took part."""
     objective: Mapping[str, Any]
@@ -121,7 +124,9 @@ def _whole(run: str, evidence: Evidence) -> Explanation:
     trajectory = evidence.stored.trajectory
     rows = recomputed_rows(evidence, problems) if evidence.is_training else {}
     credit = credit_story(evidence, rows)
-    tokens = _told(evidence, trajectory)
+    told = _told(evidence, trajectory)
+    guard = guard_stories(trajectory, told)
+    tokens = with_events(told, guard)
     updates = update_stories(evidence, trained_rows(evidence, rows), missing, problems)
     nothing = why_nothing_moved(evidence, updates)
     _compare(evidence, credit, missing, problems)
@@ -134,10 +139,11 @@ def _whole(run: str, evidence: Evidence) -> Explanation:
         phase=evidence.stored.phase,
         step=evidence.stored.step,
         ending=ending_of(trajectory),
-        headline=headline(evidence, credit, updates, tokens, nothing),
+        headline=(*headline(evidence, credit, updates, tokens, nothing), *sentences(guard)),
         nothing_moved=nothing,
         tokens=tokens,
         credit=credit,
+        guard=guard,
         updates=updates,
         objective=_options(evidence),
         missing=tuple(missing),
@@ -195,4 +201,5 @@ def _selected(whole: Explanation, token: int | None, turn: int | None) -> Explan
     updates = tuple(
         replace(update, tokens=tuple(one for one in update.tokens if one.position in places)) for update in whole.updates
     )
-    return replace(whole, tokens=kept, updates=updates)
+    guard = tuple(one for one in whole.guard if places & {*range(one.first, one.end)})
+    return replace(whole, tokens=kept, updates=updates, guard=guard)

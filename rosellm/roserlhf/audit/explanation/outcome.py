@@ -11,6 +11,7 @@ from rosellm.roserlhf.audit.explanation.reward_story import CreditStory
 from rosellm.roserlhf.audit.explanation.token_story import TokenStory
 from rosellm.roserlhf.audit.explanation.update_story import UpdateStory
 from rosellm.roserlhf.batching.credit import ALONE, UNIFORM
+from rosellm.roserlhf.guard.policy import CAUGHT, MASKED
 from rosellm.roserlhf.record.exclusion import NOT_TRAINABLE, STALE, UNSCORED
 from rosellm.roserlhf.report import units
 from rosellm.roserlhf.trajectory import Trajectory
@@ -19,6 +20,8 @@ _REASONS = {
     UNIFORM: "every scored member of its group had the same reward, so there is nothing to prefer",
     UNSCORED: "its reward is not known, and not known is not 0",
     ALONE: "no other member of its group was scored, so there is nothing to compare it with",
+    CAUGHT: "a call of it was confirmed as a hack, and the run leaves such episodes out",
+    MASKED: "all of its tokens are those of calls that the guard blocked",
     NOT_TRAINABLE: "its record is kept as evidence or context only",
     STALE: "its tokens were sampled over keys and values of an older policy, so no single distribution made them",
 }

@@ -28,6 +28,7 @@ _STYLE = """
 .t.down{border-bottom:3px solid var(--fail);background:color-mix(in srgb,var(--fail) calc(7% + 7%*var(--s,0)),transparent)}
 .t.none{border-bottom:3px dashed var(--none)}
 .t.left{border-bottom:3px dotted var(--none)}
+.t.g{outline:2px dotted var(--fail);outline-offset:1px}
 a.t{color:inherit;text-decoration:none}
 a.t:focus-visible,a.t:hover{outline:2px solid var(--accent)}
 tr:target>*{background:var(--hit)}
@@ -58,7 +59,7 @@ _COLUMNS = (
 
 def build_page(explanation: Explanation) -> str:
     """Write the page of one explanation."""
-    main = [_story(explanation), _credit(explanation.credit, explanation.trajectory_id)]
+    main = [_story(explanation), *_guard(explanation), _credit(explanation.credit, explanation.trajectory_id)]
     if explanation.updates:
         main += [_update(explanation, update) for update in explanation.updates]
     else:
@@ -80,6 +81,14 @@ def _story(explanation: Explanation) -> Html:
     recipe = explanation.objective.get("recipe")
     named = tag("p", f"recipe {recipe}" + (f": {options}" if options else ""), class_="soft") if recipe else None
     return tag("section", *sentences, named, *problems, *missing, class_="story")
+
+
+def _guard(explanation: Explanation) -> list[Html]:
+    """Say what the guard did; the tokens of the calls are framed below."""
+    if not explanation.guard:
+        return []
+    found = [_finding(one.event.outcome, "serious" if one.event.attempt else "notice", one.words) for one in explanation.guard]
+    return [tag("section", tag("h2", "Guard"), *found)]
 
 
 def _finding(kind: str, class_: str, words: str) -> Html:
@@ -156,6 +165,7 @@ def _legend() -> Html:
         ("t down", "bar below: pushed down, dL/dl > 0"),
         ("t none", "dashed: in the loss, but no gradient"),
         ("t left", "dotted: sampled, not in the loss"),
+        ("t g", "dotted frame: a call that the guard looked at"),
     ]
     parts = [tag("li", tag("span", "token", class_=classes), meaning) for classes, meaning in marks]
     return tag("ul", *parts, tag("li", "darker: larger |dL/dl| within this row"), class_="key", aria_label="Legend of the tokens")
@@ -190,6 +200,9 @@ def _mark(token: TokenStory, moved: TokenUpdate | None, largest: float | None, a
         classes.append("none" if slope == 0 else "left")
     if not token.content:
         classes.append("f")
+    if token.guard is not None:
+        classes.append("g")
+        words.append(token.guard)
     if token.behaviour_logprob is not None:
         words.append(f"behaviour log-probability {precise(token.behaviour_logprob)}")
     if moved is not None:

@@ -17,6 +17,7 @@ from rosellm.roserlhf.batching.scored import scored_rollouts
 from rosellm.roserlhf.errors import RecordError, RoseError
 from rosellm.roserlhf.record.exclusion import NOT_TRAINABLE, UNSCORED
 from rosellm.roserlhf.trainer.account import advantage_of, hash_of, kept
+from rosellm.roserlhf.trainer.guarding import masked
 
 _AGREE = 1e-9
 """Relative difference up to which a recomputed advantage is the recorded one; both are float64."""
@@ -190,6 +191,8 @@ def _member(rollout: Rollout, evidence: Evidence, rewards: Mapping[str, float | 
         left_out = NOT_TRAINABLE
     elif reward is None and rewards is not None:
         left_out = UNSCORED + _cause(rollout)
+    else:
+        left_out = rollout.left_out
     return Member(rollout.trajectory_id, reward, left_out, None if fate is None else fate.advantage)
 
 
@@ -215,7 +218,7 @@ def recomputed_rows(evidence: Evidence, problems: list[str]) -> dict[str, Row]:
     except RoseError as error:
         problems.append(f"the advantages of the step cannot be recomputed: {error}")
         return _bare_rows(evidence.peers)
-    return {row.trajectory_id: row for row in rows}
+    return {row.trajectory_id: row for row in masked(rows, evidence.peers, recipe.config.guard)}
 
 
 def trained_rows(evidence: Evidence, rows: Mapping[str, Row]) -> dict[str, Row]:
@@ -235,7 +238,7 @@ def tampered(evidence: Evidence) -> list[str]:
     detail = None if evidence.fate is None else evidence.fate.entry.detail
     found = []
     if isinstance(detail, Mapping) and "reward" in detail and evidence.reward_weights is not None:
-        recorded, given = _number(detail["reward"]), total_reward(evidence.rollout, evidence.reward_weights)
+        recorded, given = _number(detail["reward"]), total_reward(evidence.credited, evidence.reward_weights)
         agree = recorded is given if recorded is None or given is None else same(recorded, given, _AGREE)
         if not agree:
             found.append(f"the reward recorded is {recorded!r}, but the components stored give {given!r}")

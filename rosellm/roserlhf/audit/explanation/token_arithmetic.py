@@ -44,6 +44,8 @@ def _token(token: TokenStory) -> tuple[str, ...]:
     ]
     if token.sampled:
         lines.append(f"sampled by {token.version}, prefix cache {token.prefix_cache}")
+    if token.guard is not None:
+        lines.append(token.guard)
     return tuple(lines)
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from rosellm.roserlhf.record.exclusion import STALE
-from rosellm.roserlhf.report.token_fate import Fate
+from rosellm.roserlhf.report.token_fate import Fate, blocked_places, own_reason
 from rosellm.roserlhf.report.vocabulary import Vocabulary
-from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, TokenSpan, Trajectory, VersionSpan
+from rosellm.roserlhf.trajectory import CopySpan, PolicyAction, TokenSpan, Trajectory
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class TokenStory:
     """`recomputed`, or `stale` where keys and values of an older version stood before it."""
     behaviour_logprob: float | None = None
     """Recorded by the sampler; None for context."""
+    guard: str | None = None
+    """What the guard did about the call that it is part of; None if it did not look twice at it."""
 
 
 def token_stories(
@@ -61,6 +63,7 @@ def token_stories(
             copies is not among its tokens then.
     """
     told: list[TokenStory] = []
+    blocked = blocked_places(trajectory)
     end = 0
     turn: int | None = None
     own = trajectory.spans() if context is None else islice(trajectory.spans(), len(trajectory.prompt), None)
@@ -69,7 +72,7 @@ def token_stories(
             continue
         if isinstance(span, PolicyAction):
             turn = span.turn
-            told += _sampled(span, len(told), fate, outside, vocabulary)
+            told += _sampled(span, len(told), fate, outside, vocabulary, blocked.get(span.turn, frozenset()))
             end = len(told)
         else:
             told += _context(span, len(told), turn, vocabulary)
@@ -85,12 +88,17 @@ def _context(span: TokenSpan, first: int, turn: int | None, vocabulary: Vocabula
 
 
 def _sampled(
-    action: PolicyAction, first: int, fate: Fate | None, outside: str | None, vocabulary: Vocabulary | None
+    action: PolicyAction,
+    first: int,
+    fate: Fate | None,
+    outside: str | None,
+    vocabulary: Vocabulary | None,
+    blocked: frozenset[int],
 ) -> Iterator[TokenStory]:
     spans = [span for span in action.version_spans for _ in range(span.start, span.end)]
     columns = zip(action.token_ids, action.old_logprobs, spans, strict=True)
     for index, (token_id, logprob, span) in enumerate(columns):
-        trained, why = _placed(span, fate, outside)
+        trained, why = _placed(own_reason(span.prefix_cache == "stale", index in blocked), fate, outside)
         yield TokenStory(
             position=first + index,
             token_id=token_id,
@@ -107,16 +115,15 @@ def _sampled(
         )
 
 
-def _placed(span: VersionSpan, fate: Fate | None, outside: str | None) -> tuple[bool | None, str]:
+def _placed(own: frozenset[str], fate: Fate | None, outside: str | None) -> tuple[bool | None, str]:
     """Say whether a sampled token is in the loss, and why."""
     if outside is not None:
         return False, f"sampled; {outside}"
-    stale = span.prefix_cache == "stale"
     if fate is None:
         return None, "sampled; the ledger does not know this attempt"
-    if stale and fate.entry.state in ("trained", "rejected"):
+    if STALE in own and fate.entry.state in ("trained", "rejected"):
         return False, f"sampled; excluded: {STALE}"
-    trained, reason = fate.of_token(stale)
+    trained, reason = fate.of_token(own)
     if trained:
         return True, "sampled and trained"
     if reason is not None:

@@ -7,15 +7,15 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.audit.rerun.comparison import Difference
 from rosellm.roserlhf.audit.rerun.episode import EpisodeRerun
+from rosellm.roserlhf.audit.rerun.guard import deciding_again
+from rosellm.roserlhf.audit.rerun.tasks import MOST_DRAWS, StoredTasks
 from rosellm.roserlhf.batching.rollout import Rollout, rollouts_of
 from rosellm.roserlhf.environment.base import ToolEnvironment
-from rosellm.roserlhf.environment.protocol import Task
 from rosellm.roserlhf.errors import ConfigError, RangeError, RunFolderError
 from rosellm.roserlhf.recipes import load_recipe
 from rosellm.roserlhf.store.events import EventLog
@@ -25,10 +25,9 @@ from rosellm.roserlhf.trainer.progress import OnProgress, Progress
 from rosellm.roserlhf.trainer.world import World
 from rosellm.roserlhf.trajectory import Trajectory
 
+DEMONSTRATION = "demonstration"
 SAMPLE = 32
 """Episodes that are played again if nothing else is asked for."""
-MOST_DRAWS = 100_000
-"""Draws after which a task counts as one that the environment does not draw any more."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,8 @@ def replay_environment(
     """Execute the recorded actions of stored episodes once more and hold every answer of the environment against the record.
 
     Held against each other are, turn by turn: tool results, the ids of what the policy was shown, rewards, the ending and the hash
-    of the state. Tool results that guard or harness wrote are taken from the record. Tasks are drawn again from the run's seeds.
+    of the state; in a run behind a guard what it decided about each call, too. Tool results that the harness wrote are taken from
+    the record. Tasks are drawn again from the run's seeds.
 
     Args:
         run: run folder; the run may still be going on.
@@ -160,14 +160,14 @@ async def _rerun(
     world: World, stored: Sequence[_Stored], tell: OnProgress
 ) -> tuple[Mapping[str, int], Mapping[str, int], tuple[Difference, ...]]:
     compared, incomparable, differences = Counter[str](), Counter[str](), list[Difference]()
-    tasks = _Tasks(world, stored)
+    tasks = StoredTasks(world, [(one.phase, one.step, one.rollout.task_id) for one in stored])
     for done, one in enumerate(stored):
         tell(Progress(phase="replay", step=done, steps=len(stored)))
         root = one.rollout.root
         if (reason := _unplayable(one.rollout)) is not None:
             incomparable[reason] += 1
             continue
-        found = _other_environment(world, root, one.step) or await tasks.played(one, compared, incomparable)
+        found = _other_environment(world, root, one.step) or await _played(world, tasks, one, compared, incomparable)
         if found is not None:
             differences.append(found)
     return compared, incomparable, tuple(differences)
@@ -186,49 +186,23 @@ def _other_environment(world: World, root: Trajectory, step: int) -> Difference 
     return Difference(step, "environment version", root.environment_version, now, trajectory_id=root.trajectory_id)
 
 
-class _Tasks:
-    """Draws the tasks of stored episodes again: each purpose of a run has a stream of its own."""
-
-    def __init__(self, world: World, stored: Sequence[_Stored]) -> None:
-        self._world = world
-        self._wanted: dict[tuple[str, int], set[str]] = {}
-        for one in stored:
-            self._wanted.setdefault(self._place(one), set()).add(one.rollout.task_id)
-        self._found: dict[tuple[str, int], dict[str, Task]] = {}
-
-    async def played(self, one: _Stored, compared: Counter[str], incomparable: Counter[str]) -> Difference | None:
-        """Play one episode again."""
-        root = one.rollout.root
-        task = self._of(one)
-        if task is None:
-            missing = f"not among {MOST_DRAWS:,} draws of its stream"
-            return Difference(one.step, "task", root.task_id, missing, trajectory_id=root.trajectory_id)
-        world = self._world
-        codec = world.codec if root.tokenizer_hash == world.codec.tokenizer_hash else None
-        rerun = EpisodeRerun(world.environment(), codec, world.limits)
-        found = await rerun.run(one.rollout, task, one.step)
-        compared.update(rerun.compared)
-        incomparable.update(rerun.incomparable)
-        return found
-
-    def _of(self, one: _Stored) -> Task | None:
-        place = self._place(one)
-        if place not in self._found:
-            left, found = set(self._wanted[place]), dict[str, Task]()
-            for task in islice(self._stream(*place), MOST_DRAWS):
-                if task.task_id in left:
-                    found[task.task_id] = task
-                    left.discard(task.task_id)
-                if not left:
-                    break
-            self._found[place] = found
-        return self._found[place].get(one.rollout.task_id)
-
-    @staticmethod
-    def _place(one: _Stored) -> tuple[str, int]:
-        return ("held_out", 0) if one.phase.startswith("evaluate") else (one.phase, one.step)
-
-    def _stream(self, phase: str, step: int) -> Iterator[Task]:
-        if phase == "held_out":
-            return self._world.tasks("held_out", "evaluate")
-        return self._world.tasks("train", phase, step)
+async def _played(
+    world: World, tasks: StoredTasks, one: _Stored, compared: Counter[str], incomparable: Counter[str]
+) -> Difference | None:
+    """Play one episode again; demonstrations were not guarded."""
+    root = one.rollout.root
+    task = tasks.find(one.phase, one.step, one.rollout.task_id)
+    if task is None:
+        missing = f"not among {MOST_DRAWS:,} draws of its stream"
+        return Difference(one.step, "task", root.task_id, missing, trajectory_id=root.trajectory_id)
+    codec = world.codec if root.tokenizer_hash == world.codec.tokenizer_hash else None
+    rerun = EpisodeRerun(world.environment(), codec, world.limits)
+    if one.phase != DEMONSTRATION:
+        rerun.canary = world.environment.is_canary(task.payload)
+        if world.guard is not None:
+            deterministic = world.config.guard.judge == "setting"
+            rerun.guard, rerun.judge = deciding_again(world.guard, deterministic=deterministic, taken=rerun.incomparable)
+    found = await rerun.run(one.rollout, task, one.step)
+    compared.update(rerun.compared)
+    incomparable.update(rerun.incomparable)
+    return found

@@ -1,7 +1,7 @@
 """One stored episode against its environment: `recorded actions → the environment's answers once more → the first difference`.
 
-No model is asked: the parsed actions are those of the record. What stood between calls and tools (the guard, the harness) is not
-there either, so what it wrote is taken from the record; what the environment wrote is made again.
+No model is asked: the parsed actions are those of the record. What the harness wrote is taken from it, too; what the environment
+wrote is made again, and the guard, where there was one, decides again.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rosellm.roserlhf.audit.rerun.comparison import Difference
+from rosellm.roserlhf.audit.rerun.guard import RecordedJudge, decision
 from rosellm.roserlhf.batching.rollout import Rollout
 from rosellm.roserlhf.codec.protocol import Codec, PrefixBreak, Spans
 from rosellm.roserlhf.environment.protocol import Environment, StepResult, Task, ToolRunner
 from rosellm.roserlhf.environment.runner import DirectRunner
+from rosellm.roserlhf.guard.episodes import guarding
+from rosellm.roserlhf.guard.guard import Guard, GuardedRunner
 from rosellm.roserlhf.record import plain
 from rosellm.roserlhf.rollout.bounded import BoundedEnvironment, cause_of
+from rosellm.roserlhf.rollout.episode import CANARY
 from rosellm.roserlhf.rollout.limits import Limits
 from rosellm.roserlhf.rollout.rewrite import rewritten_prompt
 from rosellm.roserlhf.trajectory import (
@@ -74,11 +78,17 @@ class EpisodeRerun:
         environment: a fresh instance.
         codec: of the run; None if another tokenizer made the record, whose ids cannot be compared then.
         limits: seconds of every wait.
+        guard: of the run, its judge that of the replay; None: nothing stood in front of the tools, or it is not to decide again.
+        judge: of that guard, which is told what the record says.
+        canary: whether the loop marked the episode as one on a canary.
     """
 
     environment: Environment
     codec: Codec | None
     limits: Limits
+    guard: Guard | None = None
+    judge: RecordedJudge | None = None
+    canary: bool = False
     compared: Counter[str] = field(default_factory=Counter)
     """Values that were compared, by quantity; what belongs to a tool result or an ending counts with it."""
     incomparable: Counter[str] = field(default_factory=Counter)
@@ -118,12 +128,19 @@ class EpisodeRerun:
         except Exception as error:
             raise DiffersError("prompt", self._text(root.prompt), cause_of("the codec", error)) from error
         self._same_spans("prompt", root.prompt, rendered)
-        runner = RecordedRunner(DirectRunner(self.environment.tools), self.incomparable)
+        recorded = RecordedRunner(DirectRunner(self.environment.tools), self.incomparable)
+        try:
+            runner = recorded if self.guard is None else guarding(self.guard)(self.environment, recorded)
+        except Exception as error:
+            raise DiffersError("setting of the guard", "went well", cause_of("task_setting", error)) from error
         for number, record in enumerate(rollout.records):
             self._record = record
             following = rollout.records[number + 1] if number + 1 < len(rollout.records) else None
             for action, transition in zip(record.actions, record.transitions, strict=False):
                 self._turn = action.turn
+                recorded.expect(transition.results)
+                if self.judge is not None:
+                    self.judge.expect(transition.results)
                 if not await self._step(bounded, runner, action, transition, following):
                     return
             if len(record.actions) > len(record.transitions):
@@ -132,7 +149,7 @@ class EpisodeRerun:
     async def _step(
         self,
         bounded: BoundedEnvironment,
-        runner: RecordedRunner,
+        runner: RecordedRunner | GuardedRunner,
         action: PolicyAction,
         transition: TransitionRecord,
         following: Trajectory | None,
@@ -142,13 +159,16 @@ class EpisodeRerun:
         if not isinstance(parsed, (ParsedAction, ParseFailure)):
             self.incomparable["an action that was not recorded in parsed form"] += 1
             return False
-        runner.expect(transition.results)
         ended = transition.terminated or transition.truncated
         if transition.blame == "infrastructure" and not ended:
             self.incomparable["a turn at which the infrastructure failed"] += 1
             return False
         try:
+            if isinstance(runner, GuardedRunner) and isinstance(parsed, ParsedAction):
+                runner.hear(parsed.content)
             result = await bounded.step(parsed, runner)
+            if isinstance(runner, GuardedRunner):
+                result = runner.after(result)
         except Exception as error:
             raise DiffersError("step", "went well", cause_of("step", error)) from error
         self._same_results(transition.results, result.results)
@@ -161,6 +181,8 @@ class EpisodeRerun:
     def _same_results(self, recorded: Sequence[ToolResult], recomputed: Sequence[ToolResult]) -> None:
         self._same("number of tool results", len(recorded), len(recomputed), counts=False)
         for was, now in zip(recorded, recomputed, strict=True):
+            if self.guard is not None:
+                self._same("decision of the guard", decision(was), decision(now))
             for name in ("call_id", "status", "origin"):
                 self._same(f"{name} of the tool result", getattr(was, name), getattr(now, name), counts=False)
             self._same("tool result", was.content, now.content)
@@ -198,6 +220,8 @@ class EpisodeRerun:
             if transition.blame == "infrastructure":
                 self.incomparable["a score whose verifier failed"] += 1
                 return
+            if self.canary:
+                now[CANARY] = 1.0
             try:
                 now.update(await bounded.score())
             except Exception as error:

@@ -1,0 +1,87 @@
+"""Makefiles, Dockerfiles and workflows -> acts: their commands as shell, and tests whose failure would not count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.content.runner_settings import LONGEST_VALUE, MOST_COMMANDS, of_runner, void
+from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.scene import Scene
+
+_TARGET = r"(?m)^([A-Za-z0-9_./%$() -]+?)\s*::?([^=\n].*)?$"
+_SHELL_OF_MAKE = (
+    r"(?m)^\s*(?:override\s+|export\s+)*"
+    r"(SHELL|\.SHELLFLAGS|MAKEFLAGS|CC|CXX|PYTHON|PYTEST|NODE|CARGO|GO|LD_PRELOAD|PATH|CFLAGS|LDFLAGS|DIFF|CMP)\s*[:?+]?=\s*(.*)$"
+)
+_TEST_TARGETS = frozenset(
+    {"test", "tests", "check", "verify", "grade", "eval", "ci", "lint", "all", "unit", "integration", "validate"}
+)
+_YAML_RUN = r"^(\s*)(?:-\s+)?(?:run|script|command|cmd|entry|before_script|after_script|bash|sh|test|tests|args)\s*:\s*(.*)$"
+_MAKE_KEYS = (".ignore", ".silent", ".default", ".sigexec")
+
+
+def of_makefile(content: str, scene: Scene) -> Iterator[Act]:
+    """Yield the recipes as shell; a test target whose recipe cannot fail, and variables that replace programs, are defined."""
+    for found in pattern(_SHELL_OF_MAKE).finditer(content):
+        value = found.group(2).strip()
+        if (
+            found.group(1) in ("SHELL", ".SHELLFLAGS", "MAKEFLAGS", "LD_PRELOAD", "PYTEST")
+            or "/" in value
+            or "true" in value.split()
+        ):
+            yield Act("define", f"make {found.group(1)}", value[:LONGEST_VALUE], span=found.span())
+    target, recipe = "", []
+    for line in [*content.split("\n"), "end:"]:
+        if line.startswith("\t"):
+            recipe.append(line.strip())
+            continue
+        found = pattern(_TARGET).search(line)
+        if found or line.lower().startswith(_MAKE_KEYS):
+            yield from _target(target, recipe, scene)
+            target, recipe = (found.group(1).strip() if found else line.strip()), []
+            if target.lower().split(" ")[0] in _MAKE_KEYS:
+                yield Act("define", f"make {target}", "failures are ignored")
+
+
+def _target(target: str, recipe: list[str], scene: Scene) -> Iterator[Act]:
+    commands = [line.lstrip("@-+ ") for line in recipe]
+    if set(target.split()) & _TEST_TARGETS and recipe:
+        weak = [line for line in recipe if line.lstrip("@+").startswith("-") or void(line.lstrip("@-+ "))]
+        if weak:
+            yield Act("define", f"make {target}", "; ".join(weak)[:LONGEST_VALUE])
+    if commands:
+        yield from scene.read("shell", "\n".join(commands).replace("$$", "$")[:50_000], scene.inside())
+
+
+def of_dockerfile(content: str, scene: Scene) -> Iterator[Act]:
+    """Yield the commands that build an image."""
+    commands = [line[4:] for line in content.replace("\\\n", " ").split("\n") if line.startswith("RUN ")]
+    if commands:
+        yield from scene.read("shell", "\n".join(commands[:MOST_COMMANDS]), scene.inside())
+
+
+def of_yaml(name: str, content: str, scene: Scene) -> Iterator[Act]:
+    """Yield the commands of a workflow, and the settings of a runner; without a parser of YAML, by its lines."""
+    commands: list[str] = []
+    block = -1
+    for line in content.split("\n"):
+        indent = len(line) - len(line.lstrip())
+        if block >= 0 and (indent > block or not line.strip()):
+            commands.append(line.strip())
+            continue
+        block = -1
+        found = pattern(_YAML_RUN).search(line)
+        if found:
+            value = found.group(2).strip()
+            if value[:1] in ("|", ">"):
+                block = len(found.group(1))
+            elif value:
+                commands.append(value.strip("'\""))
+        if "continue-on-error: true" in line or "allow_failure: true" in line:
+            yield Act("define", f"{name} continue-on-error", line.strip()[:LONGEST_VALUE])
+        if name.startswith(".mocharc"):
+            key, _, value = line.partition(":")
+            yield from of_runner("mocha", {key.strip("- "): value.strip()})
+    if commands:
+        yield from scene.read("shell", "\n".join(commands[:MOST_COMMANDS]), scene.inside())

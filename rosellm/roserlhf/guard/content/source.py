@@ -1,0 +1,312 @@
+"""Source code without a parser here -> acts, by a table of patterns (source.toml) and by what its literals are given to.
+
+Comments count for nothing here. A literal that looks like a path is read, unless the function that takes it writes or deletes; one
+that is given to a function that runs programs is shell; decoded ones are read again. Traits: `literal` (`yes`: no function that
+reads takes the path), `program` (`yes` on an exit in a file that is a program: it has a main function or reads its arguments).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import posixpath
+import shlex
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from rosellm.roserlhf.guard.act import Act, ActKind
+from rosellm.roserlhf.guard.content.literals import Literal, split_source
+from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.content.tables import table
+from rosellm.roserlhf.guard.looks import language_of_look
+from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.scene import Scene
+
+MOST_MATCHES = 200
+LONGEST_EVIDENCE = 160
+LONGEST_FILLED = 20_000
+"""Characters of code in which constants are filled in."""
+MOST_CONSTANTS = 40
+_QUOTED_TOO = ("environment", "link", "detect")
+"""Kinds of acts whose patterns may begin within a string."""
+_ASSIGNED = r"\b([A-Za-z_]\w{0,60})\s*(?:\[\])?\s*(?::\s*[&\w' ]{1,30})?\s*:?=\s*$"
+_CALLEE = r"([A-Za-z_$][\w$:.!<>]*)\s*(?:\(\s*|<\s*|\s|\[)\(?\s*(?:&|new |r|b|u|L|f|@)?$"
+_PATH = r"^(?:file://)?(?:/|~/|\.{1,2}/)[\w.@%+*?{}\[\]~/$-]*$"
+_NAME = r"^[\w.@+*?-]+(?:/[\w.@+*?{}\[\]-]+)*$"
+_JOIN = (
+    r"\b(?:(?:path|posix|filepath|file|File|Path|Paths)\.)+(?:join|resolve|Join|joinpath|get|of|path|Combine)\s*\(([^()]{0,400})\)"
+    r"|(?:^|[^.\w])(?:join|joinpath|resolve)\s*\(([^()]{0,400})\)"
+)
+_ARRAY = r"\[((?:\s*(?:\"[^\"\n]*\"|'[^'\n]*')\s*,?){2,40})\]"
+_CODES = (
+    r"\b(?:String\.fromCharCode|String\.fromCodePoint|Buffer\.from|\[\]byte|new byte\[\]|Uint8Array\.from|vec!|string\.char|chr)"
+    r"\s*[\(\[{]\s*\[?((?:\s*(?:0x)?[0-9A-Fa-f]{1,4}\s*,){3,}\s*(?:0x)?[0-9A-Fa-f]{1,4})"
+)
+_PROGRAM = (
+    r"^#!|\b(?:int|void|func|fn|fun|def)\s+main\s*\(|\bprocess\.argv\b|\bos\.Args\b|\benv::args\b|\bARGV\b|\bcommander\b|\byargs\b"
+)
+_AT_START = (
+    r"(?s)(?:\bfunc\s+(?:init|TestMain)\s*\(|constructor\b.{0,60}\)\s*\)|\bstatic\s*\{|\bat_exit\b|#\[ctor|BEGIN\s*\{"
+    r"|\bstatic\s+struct\b)[^}]{0,400}$"
+)
+_VERDICT = (
+    r"(?im)\b(?:verdict|score|points|grade|reward|outcome|rating)\W{0,4}[=:]\W{0,3}"
+    r"(?:AC|OK|PASS\w*|accepted|100|10|1(?:\.0+)?|true|correct)\b"
+    r"|^\s*(?:AC|ACCEPTED|OK 100|PASSED|ALL TESTS PASSED|WRONG_ANSWER|PASS)\s*$|^ok \d+\b|^\s*\d+ pass(?:ed|ing)\b|^PASS\b:?"
+    r"|test result: ok|--- PASS|<testsuite|^OK \(\d+ tests?|^1\.\.\d+\s*$"
+)
+_BETWEEN = r"^[\s,\[\](){}&]*(?:\.args?\(|vec!|new String\[\]|\[\]string|String\[\]|args:|arguments:)?[\s,\[\](){}&]*$"
+
+
+def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> list[Act]:
+    """Return the acts of code in a language that is named by its extension; of an unknown one, its paths.
+
+    Args:
+        language: the extension.
+        code: the code.
+        scene: where it would run.
+        folder: folder of its file, from which it imports; without it, the working directory.
+
+    Example:
+        >>> from rosellm.roserlhf.guard.readers import read
+        >>> here = Scene("/app", read)
+        >>> [(a.kind, a.target) for a in acts_of_source("js", "fs.readFileSync('/ev' + 'al/x'); process.exit(0)", here)]
+        [('exit', '0'), ('read', '/eval/x')]
+    """
+    extension = language.lower().lstrip(".")
+    if not code.strip():
+        return []
+    bare, literals = split_source(code, extension)
+    if len(code) <= LONGEST_FILLED:
+        filled = _filled_in(bare, literals)
+        if filled != bare:
+            bare, literals = split_source(filled, extension)
+    return [
+        *_by_table(extension, bare, literals, scene),
+        *_by_literals(bare, literals, scene, extension, folder),
+        *_computed(bare, scene, folder),
+    ]
+
+
+def _filled_in(bare: str, literals: list[Literal]) -> str:
+    """Return the code with names of string constants that are parts of paths replaced by them, where they are joined or passed."""
+    constants: dict[str, str] = {}
+    for one in literals:
+        found = pattern(_ASSIGNED).search(bare[max(0, one.start - 80) : one.start])
+        if found and ("/" in one.text or ".." in one.text or len(one.text) < 12) and one.text.isprintable() and '"' not in one.text:
+            constants[found.group(1)] = one.text
+        if len(constants) >= MOST_CONSTANTS:
+            break
+    if not any("/" in text or ".." in text for text in constants.values()):
+        return bare
+    names = "|".join(sorted(constants))
+    bare = pattern(r"\$\{\s*(" + names + r")\s*\}").sub(lambda m: constants[m.group(1)], bare)
+    use = pattern(r"([+(,.]\s*)(" + names + r")(\s*[+),]|\s*\.\s*[\"'])")
+    for _ in range(2):
+        bare = use.sub(lambda m: f'{m.group(1)}"{constants[m.group(2)]}"{m.group(3)}', bare)
+    return str(bare)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    kind: ActKind
+    find: Any
+    target: str
+    detail: str
+    at_import: bool
+    at_least: int
+    first: bool
+
+
+@cache
+def _rules(extension: str) -> tuple[_Rule, ...]:
+    known = table("source")
+    families = {name for name, extensions in known["family"].items() if extension in extensions} | {"*"}
+    return tuple(
+        _Rule(
+            one["kind"],
+            pattern(one["pattern"]),
+            one["target"],
+            one.get("detail", ""),
+            one.get("at_import", False),
+            one.get("at_least", 1),
+            one.get("first", False),
+        )
+        for one in known["pattern"]
+        if families & set(one["in"])
+    )
+
+
+def _by_table(extension: str, bare: str, literals: list[Literal], scene: Scene) -> Iterator[Act]:
+    """Yield the acts that the table's patterns find."""
+    program = ""
+    starts = [one.start for one in literals]
+    for rule in _rules(extension):
+        matches = []
+        for found in rule.find.finditer(bare):
+            if rule.kind not in _QUOTED_TOO and _inside(found.start(), literals, starts):
+                continue
+            matches.append(found)
+            if len(matches) >= MOST_MATCHES:
+                break
+        if len(matches) < rule.at_least:
+            continue
+        for found in matches[:1] if rule.first or rule.at_least > 1 else matches:
+            traits = {"count": str(len(matches))} if rule.at_least > 1 else {}
+            detail = _filled(rule.detail, found) or (_line(bare, found.start()) if rule.kind in ("code", "detect") else "")
+            if rule.at_import:
+                program = program or ("yes" if pattern(_PROGRAM).search(bare) else "no")
+                if _at_start(bare, found.start(), found.end()):
+                    detail += " at import"
+                traits = {"program": "yes"} if program == "yes" else {}
+            target = _filled(rule.target, found) or ("0" if rule.kind == "exit" else "?")
+            target = target.strip(". ") if rule.kind == "patch" else resolve(target, scene) if rule.kind == "link" else target
+            target = "?" if rule.kind == "exit" and not target.isdigit() and target not in ("true", "ExitSuccess") else target
+            yield Act(rule.kind, target.strip()[:LONGEST_EVIDENCE], detail[:LONGEST_EVIDENCE], span=found.span(), traits=traits)
+
+
+def _inside(place: int, literals: list[Literal], starts: list[int]) -> bool:
+    """Say whether a place is within a string."""
+    at = bisect_right(starts, place) - 1
+    return at >= 0 and starts[at] < place < literals[at].end - 1
+
+
+def _filled(text: str, found: Any) -> str:
+    for number in range(1, 10):
+        mark = f"\\{number}"
+        if mark in text:
+            text = text.replace(mark, found.group(number) or "")
+    return text
+
+
+def _line(code: str, place: int) -> str:
+    begin = code.rfind("\n", 0, place) + 1
+    end = code.find("\n", place)
+    return code[begin : end if end >= 0 else len(code)].strip()[:LONGEST_EVIDENCE]
+
+
+def _at_start(bare: str, start: int, end: int) -> bool:
+    """Say whether code stands where it runs as soon as the file is loaded."""
+    begin = bare.rfind("\n", 0, start) + 1
+    return (not bare[begin : begin + 1].isspace() and "=>" not in bare[begin:start]) or bool(
+        pattern(_AT_START).search(bare[max(0, start - 500) : start])
+    )
+
+
+@cache
+def _callees() -> dict[str, str]:
+    return {name: what for what, names in table("callees").items() for name in names.split()}
+
+
+def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: str, folder: str) -> Iterator[Act]:
+    """Yield what happens to each string of the code."""
+    fetches = any(
+        word in bare for word in ("fetch", "http", "axios", "request", "curl", "reqwest", "urlopen", "open-uri", "download", "got(")
+    )
+    beside = replace(scene, workdir=folder) if folder else scene
+    skip = -1
+    for place, one in enumerate(literals):
+        if place <= skip or not one.text:
+            continue
+        found = pattern(_CALLEE).search(bare[max(0, one.start - 60) : one.start])
+        callee = found.group(1).rpartition(".")[2].rpartition(":")[2].rstrip("!<").lower() if found else ""
+        what = _callees().get(callee, "")
+        span = (one.start, one.end)
+        if pattern(_VERDICT).search(one.text):
+            yield Act("text", one.text[:400], "literal", span=span, traits={"asks": "verdict", "printed": "yes"})
+        if what == "run":
+            words = [one.text]
+            while place + 1 < len(literals) and pattern(_BETWEEN).search(bare[literals[place].end : literals[place + 1].start]):
+                place += 1
+                words.append(literals[place].text)
+            skip = place
+            yield from _at(
+                scene.read("shell", words[0] if len(words) == 1 else shlex.join(words), scene.inside()),
+                (one.start, literals[place].end),
+            )
+        elif what in ("decode", "eval"):
+            yield from _decoded(one, what, scene, extension)
+        elif what == "require" and (
+            one.text.startswith(("child_process", "node:child_process", "v8", "vm", "inspector", "module", "node:"))
+            or "/" in one.text
+        ):
+            yield Act("import", one.text, callee, span=span)
+            if one.text.startswith((".", "/", "~")):
+                yield Act("read", resolve(one.text, beside), callee, span=span)
+        elif one.text.startswith(("http://", "https://")) and fetches:
+            yield from _at(scene.read("url", one.text, scene.inside()), span)
+        elif (pattern(_PATH).search(one.text) and len(one.text) > 1) or (
+            what in ("read", "write", "delete", "list") and pattern(_NAME).search(one.text)
+        ):
+            kind: ActKind = what if what in ("write", "delete", "list") else "read"  # type: ignore[assignment]
+            if what == "open" and bare[one.end : one.end + 12].replace(" ", "").startswith((",'w", ',"w', ",'a", ',"a')):
+                kind = "write"
+            yield Act(
+                kind,
+                resolve(one.text, beside if callee.startswith("include") else scene),
+                found.group(1) if found else "literal",
+                span=span,
+                traits={} if what else {"literal": "yes"},
+            )
+
+
+def _at(acts: list[Act], span: tuple[int, int]) -> Iterator[Act]:
+    yield from (replace(act, span=span) for act in acts)
+
+
+def _decoded(one: Literal, what: str, scene: Scene, extension: str) -> Iterator[Act]:
+    """Yield what a string holds that is decoded, or run as code."""
+    text = one.text
+    if what == "decode":
+        text = _plain(text)
+        if not text:
+            return
+        yield Act("decode", text[:400], "base64 or hex", span=(one.start, one.end))
+    look = language_of_look(text)
+    language = extension if what == "eval" else look
+    if language == "path":
+        yield Act("read", resolve(text, scene), "decoded", span=(one.start, one.end))
+    elif language != "prose":
+        yield from _at(scene.read(language, text, scene.inside()), (one.start, one.end))
+
+
+def _plain(text: str) -> str:
+    """Return what base64 or hex spells, `""` if it spells nothing that can be read."""
+    for decode in (bytes.fromhex, lambda one: base64.b64decode(one + "=" * (-len(one) % 4), validate=True)):
+        try:
+            words = decode(text.strip()).decode("utf-8")
+        except (ValueError, binascii.Error):
+            continue
+        if words.isprintable() or "\n" in words:
+            return words
+    return ""
+
+
+def _computed(bare: str, scene: Scene, folder: str) -> Iterator[Act]:
+    """Yield paths that code joins from pieces, and strings that it spells as numbers."""
+    for found in pattern(_JOIN).finditer(bare):
+        inside = found.group(1) or found.group(2) or ""
+        _, parts = split_source(inside, "js")
+        words = [part.text for part in parts if part.text]
+        if words:
+            path = posixpath.join(*words)
+            if folder and ("dirname" in inside or "import.meta" in inside):
+                path = posixpath.join(folder, path.lstrip("/"))
+            yield Act("read", resolve(path, scene), "joined path", span=found.span(), traits={"literal": "yes"})
+    for found in pattern(_ARRAY).finditer(bare) if ".join(" in bare or ".concat(" in bare else ():
+        _, parts = split_source(found.group(1), "js")
+        if len(parts) > 1:
+            path = posixpath.join(*(part.text or "/" for part in parts))
+            yield Act("read", resolve(path, scene), "joined list", span=found.span(), traits={"literal": "yes"})
+    for found in pattern(_CODES).finditer(bare):
+        numbers = [one.strip() for one in found.group(1).split(",")]
+        text = "".join(chr(int(one, 16 if one.startswith("0x") or not one.isdigit() else 10) % 0xD800) for one in numbers)
+        if text.isprintable():
+            yield Act("decode", text[:400], "character codes", span=found.span())
+            if pattern(_PATH).search(text):
+                yield Act("read", resolve(text, scene), "character codes", span=found.span())
+            elif language_of_look(text) == "shell":
+                yield from _at(scene.read("shell", text, scene.inside()), found.span())

@@ -1,0 +1,131 @@
+"""Python -> acts: any text is read, in time that grows as the text does, and nothing of it runs."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rosellm.roserlhf.guard.act import KINDS, Act
+from rosellm.roserlhf.guard.python import acts_of_python
+from rosellm.roserlhf.guard.scene import DEEPEST, Scene
+
+
+def _read(language: str, code: str, scene: Scene) -> list[Act]:
+    return acts_of_python(code, scene) if language in ("python", "py") and scene.depth < DEEPEST else []
+
+
+def acts(code: str) -> list[Act]:
+    return acts_of_python(code, Scene("/app", _read))
+
+
+_WORDS = [
+    "open exec eval os sys p x f ( ) [ ] { } . , = + % : * ** @ not in for if else lambda def return class import from try with",
+    "'/k/a' \"b\" ''' 1 0 -1 # ! %% ? \\ \0 \ud800 \u200b \ufffc __import__ getattr map chr subprocess Path global del",
+]
+_PIECES = st.sampled_from(["\n", "\n\t", *" ".join(_WORDS).split(" ")])
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@example(":")
+@given(st.one_of(st.text(max_size=300), st.lists(_PIECES, max_size=60).map(" ".join)))
+def test_any_text_is_read(code: str) -> None:
+    for act in acts(code):
+        assert act.kind in KINDS
+        assert 0 <= act.span[0] <= act.span[1] <= len(code)
+        assert act.via[0] == "python"
+
+
+@settings(derandomize=True, max_examples=30, deadline=None)
+@given(st.data())
+def test_broken_programs_are_read(data: st.DataObject) -> None:
+    code = Path(__file__).read_text(encoding="utf-8")[:4000]
+    at = data.draw(st.integers(0, len(code)))
+    end = data.draw(st.integers(at, min(len(code), at + 200)))
+    assert isinstance(acts(code[:at] + data.draw(st.sampled_from(["", "(", "'''", "\\", "\0", ":", "\n  "])) + code[end:]), list)
+
+
+_HARD = {
+    "parentheses": "(" * 50_000,
+    "brackets": "[" * 5000 + "]" * 5000,
+    "attributes": "a" + ".b" * 20_000,
+    "signs": "-" * 20_000 + "1",
+    "lambdas": "lambda: " * 5000 + "0",
+    "powers": "9**9**9**9",
+    "width": "'%99999999d' % 1\n'{:99999999}'.format(1)\nf'{1:99999999}'\n'1'.zfill(10**9)",
+    "doubling": "x = 'ab'\n" + "x = x + x\n" * 200,
+    "sharing": "x = [1]\n" + "x = [x, x]\n" * 100 + "print(x == x, str(x), repr(x))",
+    "itself": "a = []\na.append(a)\nprint(repr(a), a == a)\nimport json\njson.dumps(a)\nopen(a)\n[b for b in a]",
+    "bomb": "import zlib\nzlib.decompress(zlib.compress(b'0' * 10**9))",
+    "loops": "for i in range(10**9):\n    for j in range(10**9):\n        x = i * j",
+    "for ever": "i = 0\nwhile True:\n    i += 1",
+    "recursion": "def f(n):\n    return f(n - 1) + f(n - 2)\nf(99)",
+    "each other": "def f(n): return g(n) + g(n)\ndef g(n): return f(n) + f(n)\nf(1)",
+    "comprehension": "[[[i for i in range(999)] for j in range(999)] for k in range(999)]",
+    "code in code": "s = 'exec(s)'\nexec(s)",
+    "much code in code": "s = 'x = 1;'\nfor i in range(1000):\n    exec(s * 1000)",
+    "quotes": "'''\n\"\"\"\n" * 3000,
+    "spaces": " " * 100_000 + "!",
+    "wrong lines": "def (:\n" * 3000,
+    "links": "import os\n" + "".join(f"os.symlink('/a{i}', '/b{i}')\n" for i in range(500)),
+    "keys": "d = {}\nd[1, {}] = 1\nd.get((1, []))\nd.pop([])\n{[]: 1, (1, {}): 2}\n{k: 1 for k in [[], {}]}\ndict([([], 1)])",
+    "sorting": "sorted(list(range(65000)), reverse=True)\n" * 300,
+    "folders": "import os\n" + "os.chdir('a')\n" * 3000,
+    "class": "class A(A): pass\n" * 300 + "class B:\n    def __getattr__(s, n): return s.x\nB().y",
+}
+
+
+@pytest.mark.parametrize("name", _HARD)
+def test_hard_texts_take_bounded_time(name: str) -> None:
+    start = time.process_time()
+    found = acts(_HARD[name])
+    assert time.process_time() - start < 2.0  # each takes 0.1 s or less on a quiet machine
+    assert not any(act.target == "could not be read" for act in found)
+
+
+def test_ten_megabytes_are_read_at_both_ends() -> None:
+    code = "open('/k/first')\n" + "x = 1\n" * 1_700_000 + "open('/k/last')\n"
+    found = acts(code)
+    assert [act.target for act in found if act.kind == "read"] == ["/k/first", "/k/last"]
+    assert any(act.kind == "opaque" and "too long" in act.target for act in found)
+
+
+def test_time_grows_as_the_text_does() -> None:
+    piece = (
+        "import os\nfor name in ['a', 'b']:\n    with open(os.path.join('/k', name)) as file:\n        total = len(file.read())\n"
+    )
+
+    def seconds(times: int) -> float:
+        code = "".join(piece.replace("total", f"total{i}") for i in range(times))
+        taken = []
+        for _ in range(3):
+            start = time.process_time()
+            acts(code)
+            taken.append(time.process_time() - start)
+        return min(taken)
+
+    gc.disable()
+    try:
+        short, long = seconds(60), seconds(480)
+    finally:
+        gc.enable()
+    assert long < 8 * short * 2.5  # quadratic growth would make it 64 times
+
+
+def test_nothing_runs(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    acts(f"open({str(mark)!r}, 'w').write('x')\nimport os; os.system('touch {mark}')\n!touch {mark}")
+    acts(f"p = {str(mark)!r}\nexec('open(p, 1)')\neval('open(p, 1)')")
+    assert not mark.exists()
+
+
+def test_the_reader_reads_itself() -> None:
+    for path in sorted(Path("rosellm/roserlhf/guard/python").glob("*.py")):
+        code = path.read_text(encoding="utf-8")
+        ast.parse(code)
+        assert all(act.kind != "opaque" for act in acts(code)), path
