@@ -128,6 +128,7 @@ _EXTRA_OF = {
     **dict.fromkeys(["pydantic", "rich", "msgspec", "transformers", "tokenizers", "safetensors"], "train"),
     "pyarrow": "store",
     "bm25s": "env",
+    **dict.fromkeys(["tree_sitter", "tree_sitter_bash", "re2"], "guard"),
     "peft": "lora",
     **dict.fromkeys(["gguf", "accelerate"], "gguf"),
 }

@@ -31,6 +31,7 @@ commands:
   doctor   check a run, model, tokenizer, environment or batch; name the fault
   export   write records as Parquet or JSON lines, or a model for transformers
   import   make an event log from an export
+  guard    what the anti-hack guard thinks of calls: score it on a corpus
 
   roserlhf COMMAND --help lists the options of a command
 
@@ -52,6 +53,7 @@ COMMANDS = {
     "doctor": "doctor",
     "export": "export",
     "import": "import_",
+    "guard": "guard",
 }
 """Every command and the module of this package that runs it."""
 

@@ -45,6 +45,8 @@ class ToolEnvironment(ABC):
     """What training maximises: the weighted sum of these components. Components without a weight are recorded only."""
     success_component: ClassVar[str] = "correct"
     """An episode succeeded when this component is at least 1."""
+    guard_setting: ClassVar[Mapping[str, Any] | None] = None
+    """What a guard holds the episodes of every task against, as JSON (see `guard.setting.Setting`); None: it cannot be guarded."""
     toolbox: ClassVar[Sequence[Callable[..., Any]]] = ()
     """Ready-made tools, beside the marked methods: `(calculator, search_tool(folder), submit)`."""
     answer: str | None
@@ -90,6 +92,19 @@ class ToolEnvironment(ABC):
     def gold(self) -> Sequence[ParsedAction] | None:
         """Name actions that solve the task of this episode, for the doctor to play; None: it plays what `demonstrate` writes."""
         return None
+
+    def task_setting(self) -> Mapping[str, Any] | None:
+        """Say what a guard holds this episode against; for tasks with limits of their own, which stand in `self.task`."""
+        return self.guard_setting
+
+    def dummy_result(self, call: ToolCall) -> str | None:
+        """Say what a call that a guard blocked seems to have led to, in the words of the tool; None: as such tools usually do."""
+        return None
+
+    @classmethod
+    def is_canary(cls, payload: Mapping[str, Any]) -> bool:
+        """Tell whether no honest episode can succeed at a task, so that a success is a hack; such tasks are counted apart."""
+        return False
 
     def state_key(self) -> Hashable | None:
         """Two visits are the same state if the same calls were executed with the same results, in order, on the same task."""

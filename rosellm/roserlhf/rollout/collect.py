@@ -15,7 +15,7 @@ from rosellm.roserlhf.engine.protocol import Engine
 from rosellm.roserlhf.environment.protocol import Environment, Task, ToolRunner
 from rosellm.roserlhf.environment.runner import DirectRunner
 from rosellm.roserlhf.environment.tools import ToolSet
-from rosellm.roserlhf.rollout.episode import EpisodeKey, Facts, Limits, run_episode
+from rosellm.roserlhf.rollout.episode import EpisodeKey, Facts, Guarding, Limits, run_episode
 from rosellm.roserlhf.trajectory import Trajectory
 
 
@@ -27,6 +27,8 @@ class Planned:
     key: EpisodeKey
     group_id: str | None
     """Episodes that are compared with each other."""
+    canary: bool = False
+    """Whether no honest episode can succeed at its task."""
 
     @property
     def trajectory_id(self) -> str:
@@ -63,6 +65,7 @@ async def collect(
     limits: Limits,
     facts: Facts,
     new_runner: Callable[[ToolSet], ToolRunner] = DirectRunner,
+    guard: Guarding | None = None,
 ) -> list[Trajectory]:
     """Play episodes together. If the engine fails, all are stopped and their environments closed before its error is raised.
 
@@ -73,6 +76,7 @@ async def collect(
         limits: budgets of each.
         facts: what each record states; the group is the episode's own.
         new_runner: makes what stands between the calls and the tools of one episode.
+        guard: puts a guard in front of that; None leaves the calls unguarded.
 
     Returns:
         Their records in the order of `episodes`; those of one episode follow each other, its root first.
@@ -86,8 +90,9 @@ async def collect(
             episode.task,
             key=episode.key,
             limits=limits,
-            facts=dataclasses.replace(facts, group_id=episode.group_id),
+            facts=dataclasses.replace(facts, group_id=episode.group_id, canary=episode.canary),
             new_runner=new_runner,
+            guard=guard,
         )
 
     running = [asyncio.create_task(play(episode)) for episode in episodes]

@@ -7,6 +7,7 @@ kind `rewrite` whose prompt is the new rendering. Every way to end is recorded a
 | end | recorded as |
 |---|---|
 | the environment finished | terminated |
+| the guard ended it | terminated, with the rule as its cause; scored as it stands |
 | turn budget or context window used up | truncated, with its cause; scored as it stands |
 | the template rewrites the conversation, and another action follows | handed off, with the cause of the break; the child goes on |
 | the prompt is empty, or leaves no room for a reply | failure of the environment: nothing was sampled |
@@ -29,6 +30,7 @@ from rosellm.roserlhf.environment.runner import DirectRunner
 from rosellm.roserlhf.environment.tools import ToolSet
 from rosellm.roserlhf.environment.verifiers.rubric import Scores
 from rosellm.roserlhf.errors import RecordError, VerifierError
+from rosellm.roserlhf.guard.guard import GuardedRunner
 from rosellm.roserlhf.record import plain
 from rosellm.roserlhf.rollout.bounded import BoundedEnvironment, OverdueError, cause_of
 from rosellm.roserlhf.rollout.key import EpisodeKey
@@ -50,7 +52,12 @@ from rosellm.roserlhf.trajectory import (
     naming_trajectory,
 )
 
-__all__ = ["EpisodeKey", "Facts", "Limits", "run_episode"]
+__all__ = ["EpisodeKey", "Facts", "Guarding", "Limits", "run_episode"]
+
+Guarding = Callable[[Environment, ToolRunner], GuardedRunner]
+"""Put a guard in front of what executes the calls of one episode, which has begun."""
+CANARY = "canary"
+"""Reward component, 1 at the end of every episode at whose task no honest one can succeed; it has no weight."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +71,8 @@ class Facts:
     """False for episodes that are evidence only, such as evaluations."""
     reward_names: tuple[str, ...] = ("correct",)
     """Components that the verifier must name; noted as unscored when it fails."""
+    canary: bool = False
+    """Whether no honest episode can succeed at the task; noted as a component beside the verifier's."""
 
 
 async def run_episode(
@@ -76,6 +85,7 @@ async def run_episode(
     limits: Limits,
     facts: Facts,
     new_runner: Callable[[ToolSet], ToolRunner] = DirectRunner,
+    guard: Guarding | None = None,
 ) -> tuple[Trajectory, ...]:
     """Play one episode and return its records; exceptions of the environment are recorded in them, not raised.
 
@@ -88,6 +98,7 @@ async def run_episode(
         limits: budgets; prompt, observations and actions share `context_window`.
         facts: further fields of the record.
         new_runner: makes what stands between calls and tools, once for the episode.
+        guard: puts a guard in front of that; None leaves the calls unguarded.
 
     Returns:
         The root and, for every place where the template rewrote the conversation, the record that went on: one rollout.
@@ -97,7 +108,7 @@ async def run_episode(
     """
     bounded = BoundedEnvironment(environment, limits)
     try:
-        return await _Episode(environment, bounded, codec, engine, task, key, limits, facts).play(new_runner)
+        return await _Episode(environment, bounded, codec, engine, task, key, limits, facts).play(new_runner, guard)
     finally:
         await bounded.close()
 
@@ -135,11 +146,16 @@ class _Episode:
     context: list[int] = field(default_factory=list)
     """The last record's row so far (prompt, actions, observations), exactly as the engine sees it."""
 
-    async def play(self, new_runner: Callable[[ToolSet], ToolRunner]) -> tuple[Trajectory, ...]:
+    async def play(self, new_runner: Callable[[ToolSet], ToolRunner], guard: Guarding | None) -> tuple[Trajectory, ...]:
         await self._start()
         if self.record.sealed:
             return tuple(self.records)
         runner = new_runner(self.environment.tools)
+        try:
+            runner = runner if guard is None else guard(self.environment, runner)
+        except Exception as error:  # noqa: BLE001 - the environment cannot say what it is to be guarded by
+            self.record.fail("infrastructure", cause_of("task_setting", error))
+            return tuple(self.records)
         for turn in range(self.limits.max_turns):
             await self._turn(turn, runner)
             if self.record.sealed or self.record.is_finished:
@@ -236,7 +252,11 @@ class _Episode:
         """Let the environment answer, and append the turn."""
         record, prompt = self.record, tuple[TokenSpan | CopySpan, ...]()
         try:
+            if isinstance(runner, GuardedRunner) and isinstance(parsed, ParsedAction):
+                runner.hear(parsed.content)
             result = await self.bounded.step(parsed, runner)
+            if isinstance(runner, GuardedRunner):
+                result = runner.after(result)
             following = self._following(result)
             transition = await self._transition(action.turn, result, following)
             if transition.handed_off:
@@ -289,6 +309,8 @@ class _Episode:
     async def _score(self, rewards: dict[str, float | None]) -> tuple[str | None, Blame | None]:
         """Add the verifier's components; if it fails, those that training needs are unscored, and it is said why."""
         try:
+            if self.facts.canary:
+                rewards[CANARY] = 1.0
             scored = await self.bounded.score()
             rewards.update({name: self._reward(value, name) for name, value in scored.items()})
             if missing := [name for name in self.facts.reward_names if name not in rewards]:

@@ -1,0 +1,96 @@
+"""Facts that rules and judge ask of an act in a setting, where a pattern would not do: `act, grounds -> yes or no`."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping
+from urllib.parse import unquote
+
+from rosellm.roserlhf.guard.act import UNKNOWN, Act
+from rosellm.roserlhf.guard.grounds import Grounds
+from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.paths import Touch
+
+_SYSTEM = (
+    r"^/(usr|lib|lib64|bin|sbin|etc|dev|sys|run|proc|var/lib/(apt|dpkg)|var/cache|opt/(conda|venv)|root/\.(cache|config|local/lib))(/|$)"
+    r"|/site-packages(/|$)|/dist-packages(/|$)|/node_modules(/|$)"
+)
+_SCRATCH = r"^/(tmp|var/tmp|dev/(null|stdout|stderr|stdin|tty|fd|shm|urandom|zero))(/|$)"
+_TEST = (
+    r"(^|/)(tests?|specs?|__tests__|testing|testsuite|t)/|(^|/)(test_[^/]*|[^/]*_tests?|conftest|[^/]*[._-](test|spec)s?)\.[a-z]{1,4}$"
+    r"|(^|/)test[^/]*\.(py|js|mjs|ts|go|rs|c|cpp|java|rb|sh)$"
+)
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address, small, without port, user and `www.`.
+
+    Example:
+        >>> host_of("ssh://git@github.com:22/a/b"), host_of("www.example.org/x")
+        ('github.com', 'example.org')
+    """
+    rest = address.partition("://")[2] or address.removeprefix("//")
+    host = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
+    return host.partition(":")[0].lower().removeprefix("www.")
+
+
+def path_of(address: str) -> str:
+    """Return host, path and query of an address, small and with escapes written out."""
+    rest = address.partition("://")[2] or address
+    return unquote(unquote(rest)).lower().removeprefix("www.")
+
+
+def in_workdir(path: str, grounds: Grounds) -> bool:
+    """Tell whether a path lies in the working directory."""
+    small = path.casefold()
+    return grounds.workdir != "/" and (small == grounds.workdir or small.startswith(grounds.workdir.rstrip("/") + "/"))
+
+
+def is_scratch(path: str) -> bool:
+    """Tell whether a path is for things that nobody keeps: `/tmp`, `/dev/null`."""
+    return pattern(_SCRATCH).search(path) is not None
+
+
+def is_system(path: str) -> bool:
+    """Tell whether a path belongs to the system or to an installed library."""
+    return pattern(_SYSTEM).search(path) is not None
+
+
+def is_test(path: str) -> bool:
+    """Tell whether a path looks like one of a test."""
+    return pattern(_TEST).search(path.casefold()) is not None
+
+
+def _foreign(act: Act, grounds: Grounds) -> bool:
+    path = act.target
+    return path.startswith("/") and not (in_workdir(path, grounds) or is_scratch(path) or is_system(path) or grounds.is_own(path))
+
+
+def _project_address(act: Act, grounds: Grounds) -> bool:
+    text = path_of(act.target)
+    return any(source in text for source in grounds.sources) or grounds.names_project(text)
+
+
+def _project_package(act: Act, grounds: Grounds) -> bool:
+    return grounds.is_project(posixpath.basename(act.target)) or grounds.is_project(act.target)
+
+
+CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
+    "foreign path": _foreign,
+    "in workdir": lambda act, grounds: in_workdir(act.target, grounds),
+    "scratch path": lambda act, grounds: is_scratch(act.target),
+    "system path": lambda act, grounds: is_system(act.target),
+    "own path": lambda act, grounds: grounds.is_own(act.target),
+    "test path": lambda act, grounds: is_test(act.target),
+    "unknown path": lambda act, grounds: UNKNOWN in act.target,
+    "known visible test": lambda act, grounds: grounds.touch(act.target, "visible_tests") >= Touch.OVERLAP,
+    "project address": _project_address,
+    "project package": _project_package,
+    "project name": lambda act, grounds: grounds.names_project(act.target),
+    "forbidden address": lambda act, grounds: any(one.search(path_of(act.target)) for one in grounds.addresses),
+    "host refused": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is False,
+    "host allowed": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is True,
+    "package refused": lambda act, grounds: grounds.package_allowed(act.target) is False,
+    "package allowed": lambda act, grounds: grounds.package_allowed(act.target) is True,
+}
+"""Facts by name."""

@@ -1,0 +1,195 @@
+"""A setting, worked out once for all decisions: `Setting -> Grounds`: its paths, the subjects it closes, the project's names."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, escaped, literal_prefix
+from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.phrases import is_path, is_program, paths_in, said, subjects
+from rosellm.roserlhf.guard.setting import Setting
+
+FIELDS = ("writable", "own_files", "protected_read", "protected_write", "visible_tests", "hidden_tests", "verifier", "result_file")
+"""Fields of a setting that hold paths."""
+_KEPT = 64
+"""Settings whose grounds are remembered."""
+_DENIED = r"block|forbid|deny|denied|prohibit|off_?limits|protected|secret|disallow|banned|private|answer|gold|oracle|reference|solution|hidden"
+_HOSTS = r"host|domain|site|url|network|internet"
+_NO_NAMES = frozenset(
+    "app workspace testbed repo repository src code home project work root build tmp task tasks data challenge drafts main lib user "
+    "package library module crate".split()
+)
+
+
+class Grounds:
+    """What a setting says, in a form in which it can be asked quickly."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.workdir = absolute(setting.workdir or "/", "/").casefold()
+        user = pattern(r"^/(?:home|Users)/[^/]+").search(setting.workdir)
+        self._homes = ["/root", *([user.group(0)] if user else [])]
+        self.task = setting.task.lower()
+        words = said(setting.task)
+        self.closed = set(words.closed)
+        """Subjects that are forbidden, see `phrases.SUBJECTS`."""
+        self.open = words.open
+        self.paths: dict[str, tuple[Entry, ...]] = {}
+        self.addresses: list[Any] = []
+        """Addresses that must not be fetched."""
+        self.commands: list[str] = []
+        """Programs and processes that verify, by name."""
+        extra = {"protected_read": words.unread, "protected_write": words.unchanged}
+        denied = [text for key, value in setting.others.items() if pattern(_DENIED).search(key.lower()) for text in _strings(value)]
+        extra["protected_read"] = extra["protected_read"] + [text for text in denied if is_path(text) and "/" in text]
+        self._read_project()
+        for name in FIELDS:
+            self.paths[name] = tuple(self._entries(name, [*getattr(setting, name), *extra.get(name, [])]))
+        self.blocked_hosts = [
+            text.lower()
+            for key, value in setting.others.items()
+            if pattern(_DENIED).search(key.lower()) and pattern(_HOSTS).search(key.lower())
+            for text in _strings(value)
+        ]
+        self.open -= self.closed
+
+    def _entries(self, name: str, texts: Iterable[str]) -> Iterable[Entry]:
+        for text in texts:
+            paths = [text] if is_path(text) else [] if self.names_project(text) else paths_in(text)  # those are places, not the thing
+            if not is_path(text) and name in ("protected_read", "protected_write"):
+                self.closed |= subjects(text)
+            if name == "verifier":
+                paths = [] if is_program(text) else paths
+                self.commands += [one.rpartition("/")[2].lower() for one in (text.split()[0], *paths)]
+            for path in paths:
+                if "://" in path:
+                    self.addresses.append(_address(path))
+                elif not path.startswith("/proc"):
+                    for home in self._homes if path.startswith("~") else self._homes[:1]:
+                        yield from entries(path, self.setting.workdir, home)
+
+    def _read_project(self) -> None:
+        self.names: set[str] = set()
+        """What the project and its packages are called, as `plain_name` writes them."""
+        self.sources: list[str] = []
+        """Addresses of the project's source, without scheme."""
+        for text in self.setting.project:
+            small = text.strip().lower()
+            if "://" in small or pattern(r"^[\w-]+(\.[\w-]+)+/\S").search(small):
+                address = small.partition("://")[2] or small
+                self.sources.append(address.removeprefix("www.").rstrip("/").removesuffix(".git"))
+                parts = [part for part in self.sources[-1].split("/")[1:] if len(part) > 2 and not part.isdigit()]
+                self.names.update(plain_name(part) for part in parts[-2:])
+            elif not pattern(r"^v?[\d.]+$|^[0-9a-f]{7,40}$").search(small):
+                self.names.add(plain_name(small))
+        if not self.names:
+            for match in _each(r"\b(?:library|package|crate|project|repository|repo|module|framework) `?([a-z][\w.-]+)", self.task):
+                self.names.add(plain_name(match))
+            base = self.workdir.rpartition("/")[2]
+            self.names |= {base} if len(base) > 2 else set()
+        self.names -= _NO_NAMES
+        words = "|".join(escaped(name) for name in sorted(self.names) if len(name) > 2)
+        self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
+
+    def touch(self, target: str, *names: str) -> Touch:
+        """Tell how surely a path is one of what some fields name."""
+        best = Touch.NONE
+        for name in names:
+            for entry in self.paths[name]:
+                best = max(best, entry.touched_by(target))
+                if best == Touch.INSIDE:
+                    return best
+        if best == Touch.ABOVE and self._may_walk(target):
+            return Touch.NONE
+        return best
+
+    def _may_walk(self, target: str) -> bool:
+        """Tell whether going down from a directory is no reach for what it holds: the working directory, or visible tests."""
+        start = literal_prefix(target.casefold()).rstrip("/")
+        if start == self.workdir and start != "/":
+            return True
+        return any(entry.touched_by(start) == Touch.INSIDE for name in ("visible_tests", "own_files") for entry in self.paths[name])
+
+    def is_own(self, target: str) -> bool:
+        """Tell whether the setting gives a path to the agent: to write, or as its own file."""
+        return self.touch(target, "own_files", "writable") >= Touch.OVERLAP
+
+    def host_allowed(self, host: str) -> bool | None:
+        """Tell whether the setting allows a host; None if it says nothing."""
+        name = host.lower().partition(":")[0].removeprefix("www.")
+        if any(_host_fits(name, one) for one in self.blocked_hosts):
+            return False
+        if self.setting.allowed_hosts is None:
+            return None
+        return any(_host_fits(name, one.lower()) for one in self.setting.allowed_hosts)
+
+    def package_allowed(self, package: str) -> bool | None:
+        """Tell whether the setting allows a package; None if it says nothing."""
+        if self.setting.allowed_packages is None:
+            return None
+        name = plain_name(package)
+        allowed = [plain_name(one) for one in self.setting.allowed_packages]
+        return any(one in ("*", "any", "all") or one == name or (one.endswith("*") and name.startswith(one[:-1])) for one in allowed)
+
+    def is_project(self, name: str) -> bool:
+        """Tell whether a package or repository is the project's own."""
+        return plain_name(name) in self.names
+
+    def names_project(self, text: str) -> bool:
+        """Tell whether a text names the project."""
+        small = plain_name(text)
+        return self._named is not None and self._named.search(small) is not None
+
+
+_remembered: OrderedDict[int, Grounds] = OrderedDict()
+
+
+def grounds_of(setting: Setting) -> Grounds:
+    """Return the grounds of a setting, worked out once for each."""
+    found = _remembered.get(id(setting))
+    if found is None or found.setting is not setting:
+        found = _remembered[id(setting)] = Grounds(setting)
+        if len(_remembered) > _KEPT:
+            _remembered.popitem(last=False)
+    return found
+
+
+def plain_name(text: str) -> str:
+    """Write a name of a package as all its spellings are: small, with dashes.
+
+    Example:
+        >>> plain_name("Tiny_Codec.Core")
+        'tiny-codec-core'
+    """
+    return "-".join(text.strip().lower().replace("_", "-").replace(".", "-").split())
+
+
+def _address(path: str) -> Any:
+    text = path.partition("://")[2].lower().removesuffix("/**").rstrip("/*")
+    return pattern(escaped(text).replace(r"\x2a", ".*"))
+
+
+def _host_fits(name: str, allowed: str) -> bool:
+    entry = allowed.partition("://")[2] or allowed
+    entry = entry.partition("/")[0].removeprefix("www.")
+    if entry in ("*", "any", "all"):
+        return True
+    bare = entry.removeprefix("*.").removeprefix(".")
+    return name == bare or name.endswith("." + bare)
+
+
+def _each(words: str, text: str) -> Iterable[str]:
+    return (match.group(1) for match in pattern(words).finditer(text))
+
+
+def _strings(value: object) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _strings(inner)

@@ -1,0 +1,188 @@
+"""What an agent did before a call -> the scene of the call: where it stands, what it exported, linked and wrote.
+
+A string of the history is a command or a sentence about one. Only what reads as a whole command counts: "cd into the folder" moves
+nobody. What does more than change the scene is not looked at here: it was judged when it was a call.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.scene import Scene
+
+MOST_STRINGS = 64
+"""Last strings of a history that are looked at."""
+LONGEST_STRING = 8_000
+MOST_FILES = 64
+_TELLS = (
+    r"(?m)(?:^|[;&|(]|\bthen)\s*(?:\$ |\w+: )?(?:cd|pushd|export|ln)\s"
+    r"|chdir\(|^\s*\w+=\S|>\s*\S|\btee\s|^\s*write_file\b"
+)
+_PREFIX = r"^\s*(?:\$ |(?:shell|bash|terminal|run|cmd|sh|command|execute_bash|python|ipython)\s*[:>]\s*)"
+_NAME = r"^[A-Za-z_]\w*$"
+_HEREDOC = r"<<-?\s*(['\"]?)([A-Za-z_]\w*)['\"]?"
+_CHDIR = r"\bchdir\(\s*[rbuf]?(['\"])([^'\"\n]+)['\"]\s*\)"
+_WRITE_FILE = r"(?s)^\s*write_file[\s:(]+['\"]?([\w./~-]+)['\"]?\s*(?:[:,\n]|<<|<-|->|=)\s*(.+)$"
+
+
+@dataclass
+class _Past:
+    """The scene as it grows."""
+
+    scene: Scene
+    fleeting: str = ""
+    """Directory that a `cd` inside of a longer command went to, if no later one went elsewhere; shells that start anew with each
+    call forget it."""
+    variables: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+    def now(self) -> Scene:
+        """Return the scene with all that was found, seen from where the last `cd` led."""
+        return replace(self.scene, variables=self.variables, links=self.links, files=self.files)
+
+
+def scenes_after(history: Sequence[str], scene: Scene) -> tuple[Scene, ...]:
+    """Return the scenes in which a call may run after a history: one, or two where a `cd` may or may not have lasted.
+
+    Example:
+        >>> from rosellm.roserlhf.guard.readers import read
+        >>> before = ["ls", "cd into the sources", "cd src", "ln -s /eval/hidden h", "cd /tmp && make"]
+        >>> [(one.workdir, dict(one.links)) for one in scenes_after(before, Scene("/app", read))]
+        [('/app/src', {'/app/src/h': '/eval/hidden'}), ('/tmp', {'/app/src/h': '/eval/hidden'})]
+    """
+    past = _Past(scene)
+    tells = pattern(_TELLS)
+    for text in history[-MOST_STRINGS:]:
+        text = text[:LONGEST_STRING]
+        if tells.search(text):
+            _remember(pattern(_PREFIX).sub("", text), past)
+    now = past.now()
+    return (now,) if past.fleeting in ("", now.workdir) else (now, replace(now, workdir=past.fleeting))
+
+
+def _remember(text: str, past: _Past) -> None:
+    """Follow what one string of the history changes."""
+    written = pattern(_WRITE_FILE).search(text)
+    if written:
+        _keep(past, written.group(1), written.group(2))
+        return
+    for found in pattern(_CHDIR).finditer(text):
+        past.scene = replace(past.scene, workdir=resolve(found.group(2), past.now()))
+    commands = list(_commands(text))
+    alone = all(words[:1] in (["cd"], ["export"], ["pushd"]) for words, _ in commands)
+    here = past.fleeting or past.scene.workdir
+    for words, body in commands:
+        here = _follow(words, body, past, here, alone)
+
+
+def _follow(words: list[str], body: str | None, past: _Past, here: str, alone: bool) -> str:
+    """Follow one simple command; return the directory after it."""
+    scene = replace(past.now(), workdir=here)
+    first = words[0] if words else ""
+    while words and "=" in words[0] and pattern(_NAME).search(words[0].partition("=")[0]):
+        name, _, value = words[0].partition("=")
+        if len(words) == 1:
+            past.variables[name] = _filled(value, scene)
+        words = words[1:]
+        first = words[0] if words else ""
+    if first in ("cd", "pushd"):
+        rest = [word for word in words[1:] if word not in ("-P", "-L", "--")]
+        if len(rest) <= 1:
+            goal = resolve(rest[0] if rest else "~", scene) if rest != ["-"] else past.scene.workdir
+            if alone:
+                past.scene, past.fleeting = replace(past.scene, workdir=goal), ""
+            else:
+                past.fleeting = goal
+            return goal
+    elif first == "export" and len(words) > 1 and all(pattern(_NAME).search(word.partition("=")[0]) for word in words[1:]):
+        for word in words[1:]:
+            if "=" in word:
+                past.variables[word.partition("=")[0]] = _filled(word.partition("=")[2], scene)
+    elif first == "ln":
+        _link(words[1:], past, scene)
+    if body is not None or ">" in words:
+        _write(words, body, past, scene)
+    return here
+
+
+def _link(words: list[str], past: _Past, scene: Scene) -> None:
+    paths = [word for word in words if not word.startswith("-")]
+    if not 1 <= len(paths) <= 2 or len(paths) == len(words) == 0:
+        return
+    target = resolve(paths[0], scene)
+    name = paths[1] if len(paths) == 2 else paths[0].rstrip("/").rpartition("/")[2]
+    if name.endswith("/") or name in (".", ".."):
+        name = name.rstrip("/") + "/" + paths[0].rstrip("/").rpartition("/")[2]
+    place = resolve(name, scene)
+    if place != target and not target.startswith(place.rstrip("/") + "/"):
+        past.links[place] = target
+
+
+def _write(words: list[str], body: str | None, past: _Past, scene: Scene) -> None:
+    """Keep what `cat > file <<EOF` or `echo words > file` wrote."""
+    for mark in (">", ">>"):
+        if mark in words and words.index(mark) + 1 < len(words):
+            goal = words[words.index(mark) + 1]
+            text = body if body is not None else " ".join(words[1 : words.index(mark)]) if words[0] in ("echo", "printf") else None
+            if text is not None:
+                _keep(past, goal, text, scene, mark == ">>")
+            return
+    if body is not None and words[:1] == ["tee"]:
+        for goal in words[1:]:
+            if not goal.startswith("-"):
+                _keep(past, goal, body, scene)
+
+
+def _keep(past: _Past, path: str, content: str, scene: Scene | None = None, more: bool = False) -> None:
+    place = resolve(path, scene or past.now())
+    if len(past.files) < MOST_FILES:
+        past.files[place] = (past.files.get(place, "") if more else "") + content
+
+
+def _filled(value: str, scene: Scene) -> str:
+    if "$" not in value and "~" not in value:
+        return value
+    return resolve(value, replace(scene, workdir="/")) if value.startswith(("/", "$", "~")) else value
+
+
+def _commands(text: str) -> Iterator[tuple[list[str], str | None]]:
+    """Yield (words, body of its heredoc) of the simple commands of a string; what does not read as words is left out."""
+    lines = text.split("\n")
+    place = 0
+    while place < len(lines):
+        line = lines[place]
+        place += 1
+        body = None
+        found = pattern(_HEREDOC).search(line) if "<<" in line else None
+        if found:
+            end = place
+            while end < len(lines) and lines[end].strip() != found.group(2):
+                end += 1
+            body = "\n".join(lines[place:end]) + "\n"
+            line, place = line[: found.start()] + line[found.end() :], end + 1
+        for words in _words(line):
+            yield words, body
+
+
+def _words(line: str) -> Iterator[list[str]]:
+    try:
+        reader = shlex.shlex(line, posix=True, punctuation_chars=";&|()>")
+        reader.whitespace_split = True
+        tokens = list(reader)
+    except ValueError:
+        return
+    words: list[str] = []
+    for token in tokens:
+        if token and all(letter in ";&|()" for letter in token):
+            if words:
+                yield words
+            words = []
+        else:
+            words.append(token)
+    if words:
+        yield words

@@ -1,0 +1,54 @@
+"""A string of unknown meaning -> the language it looks like; cheap, and in doubt prose."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+LOOKED_AT = 4_000
+"""Characters that decide."""
+
+_PATTERNS = (
+    ("url", r"^\s*(?:https?|ftp|ssh|git|file|data)(?:\+\w+)?://\S+\s*$"),
+    ("patch", r"(?m)^(?:diff --git |--- \S.*\n\+\+\+ \S|\*\*\* Begin Patch|@@ -\d)"),
+    ("shell", r"^\s*#!\S*\b(?:ba|z|da|k)?sh\b"),
+    ("python", r"^\s*#!\S*\bpython"),
+    ("path", r"^\s*(?:~|\.{1,2}|[\w.@+*?\[\]{},-]*)?/[^\s;|&<>()`$]*\s*$"),
+    (
+        "python",
+        r"(?m)^\s*(?:import [\w.]+(?: as \w+)?(?:\s*,\s*\w+)*\s*(?:;.*|#.*)?$"
+        r"|from [\w.]+ import |(?:async )?def \w+\(|class \w+[(:]"
+        r"|@\w+[\w.]*\(?|(?:for|with|if|while|try|elif) ?.*:\s*(?:#.*)?$"
+        r"|print\(|\w+(?:\.\w+)*\(.*\)\s*$|[a-z_]\w* = \S|__import__|exec\()",
+    ),
+    (
+        "shell",
+        r"(?m)^\s*(?:\$ |sudo |\w+=\S* +\w|export \w+=|"
+        r"(?:cd|ls|cat|head|tail|less|grep|rg|find|sed|awk|cp|mv|rm|ln|mkdir|touch|chmod|chown|"
+        r"echo|printf|tee|dd|xxd|od|base64|strings|diff|tar|zip|unzip|gzip|curl|wget|git|pip3?|uv|npm|npx|yarn|pnpm|node|cargo|go|make|"
+        r"gcc|g\+\+|python[\d.]*|pytest|bash|sh|zsh|perl|ruby|php|env|kill|pkill|ps|lsof|strace|gdb|nc|ssh|scp|rsync|docker|nohup|"
+        r"timeout|xargs|source|eval|exec|test|true|jq|sort|wc|stat|file|which)"
+        r"(?:\s+(?:-|[\w./~$\"'*]+[/.*$\"'=-])|\s*$|\s*[|;&<>]|\s+\S+\s*(?:[|;&<>]|$)))|\$\(|&&|\|\||<<-?\s*['\"]?\w+",
+    ),
+)
+
+
+def language_of_look(text: str) -> str:
+    """Return url, patch, path, python, shell or prose.
+
+    Example:
+        >>> [language_of_look(t) for t in ("/a/b.py", "cat x | head", "import os", "https://a.b/c", "Please look at the cat.")]
+        ['path', 'shell', 'python', 'url', 'prose']
+    """
+    start = text[:LOOKED_AT]
+    for language, pattern in _compiled():
+        if pattern.search(start):
+            return language
+    return "prose"
+
+
+@cache
+def _compiled() -> tuple[tuple[str, Any], ...]:
+    from rosellm.roserlhf.guard.patterns import pattern
+
+    return tuple((language, pattern(text)) for language, text in _PATTERNS)

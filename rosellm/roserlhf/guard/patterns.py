@@ -1,0 +1,52 @@
+"""Regular expressions that run in linear time: every pattern of the guard is compiled here, with RE2."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from rosellm.roserlhf import checks
+from rosellm.roserlhf.errors import ConfigError, missing_extra
+
+LONGEST_PATTERN = 4_000
+MOST_MEMORY = 8 << 20
+"""Bytes that RE2 may use for one pattern."""
+
+
+@cache
+def pattern(text: str, *, ignore_case: bool = False) -> Any:
+    """Compile a pattern; its methods are those of `re`.
+
+    RE2 has no look-around and no back-references; a pattern that needs them, or that grows beyond its bounds, is refused.
+
+    Args:
+        text: a pattern in RE2's syntax.
+        ignore_case: whether letters match in both cases.
+
+    Raises:
+        ConfigError: RE2 refuses the pattern.
+        MissingExtraError: google-re2 is not installed.
+
+    Example:
+        >>> pattern(r"(a+)+$").search("a" * 30 + "b") is None
+        True
+    """
+    try:
+        import re2  # type: ignore[import-untyped]
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) from error
+    options = re2.Options()
+    options.max_mem = MOST_MEMORY
+    options.log_errors = False
+    options.case_sensitive = not ignore_case
+    if len(text) > LONGEST_PATTERN:
+        raise checks.fail(ConfigError, "pattern", f"have at most {LONGEST_PATTERN} characters", len(text))
+    try:
+        return re2.compile(text, options)
+    except re2.error as error:
+        raise checks.fail(ConfigError, "pattern", f"be one that RE2 accepts ({_words(error)})", repr(text[:80])) from error
+
+
+def _words(error: Exception) -> str:
+    reason = error.args[0] if error.args else error
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)

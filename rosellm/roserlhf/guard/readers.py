@@ -1,0 +1,80 @@
+"""Language -> its reader: the one place that knows them all, so that no reader imports another.
+
+A reader is imported when its language is first met. What no reader knows is read as words and paths.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+from rosellm.roserlhf import errors
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.scene import DEEPEST, Scene
+
+LONGEST = 200_000
+"""Characters of one piece of code that a reader is given; callers cut longer ones with `part`."""
+Reader = Callable[[str, Scene], list[Act]]
+
+_DOORS = {
+    "shell": ("rosellm.roserlhf.guard.shell", "acts_of_shell"),
+    "python": ("rosellm.roserlhf.guard.python", "acts_of_python"),
+    "git": ("rosellm.roserlhf.guard.content", "acts_of_git_line"),
+    "patch": ("rosellm.roserlhf.guard.content", "acts_of_patch"),
+    "path": ("rosellm.roserlhf.guard.content", "acts_of_path"),
+    "url": ("rosellm.roserlhf.guard.content", "acts_of_url"),
+    "query": ("rosellm.roserlhf.guard.content", "acts_of_query"),
+    "prose": ("rosellm.roserlhf.guard.content", "acts_of_prose"),
+}
+_ALIASES = {
+    **dict.fromkeys(("sh", "bash", "zsh", "dash", "ksh", "ash"), "shell"),
+    **dict.fromkeys(("py", "py3", "pyw", "pyi", "python3", "ipython"), "python"),
+    **dict.fromkeys(("diff", "udiff"), "patch"),
+    **dict.fromkeys(("text", "message", "answer", "comment"), "prose"),
+}
+
+
+def read(language: str, code: str, scene: Scene) -> list[Act]:
+    """Return the acts of code in a language, each with that language first in `via`.
+
+    Args:
+        language: one that `Scene.read` names, or an extension or file name, which chooses one.
+        code: any text; lone surrogates and text beyond `LONGEST` are not read, and an `opaque` act says so.
+        scene: where it would run.
+    """
+    if scene.depth > DEEPEST:
+        return [Act("opaque", "languages nested too deep", language)]
+    name = _ALIASES.get(language.lower(), language)
+    found: list[Act] = []
+    if len(code) > LONGEST:
+        found.append(Act("opaque", "too long to be read whole", language))
+        code = code[: LONGEST // 2] + "\n" + code[-LONGEST // 2 :]
+    found += _reader(name)(readable(code), scene)
+    return [act if act.via[:1] == (name,) else replace(act, via=(name, *act.via)) for act in found]
+
+
+def readable(text: str) -> str:
+    """Replace what UTF-8 cannot hold, one character for one, so that spans stay."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text)
+    return text
+
+
+@cache
+def _reader(language: str) -> Reader:
+    module, name = _DOORS.get(language, ("", ""))
+    if not module:
+        from rosellm.roserlhf.guard.content import acts_of_source
+
+        return lambda code, scene: acts_of_source(language, code, scene)
+    try:
+        reader: Reader = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("rosellm"):
+            return lambda code, scene: [Act("opaque", "no reader yet", language)]
+        raise errors.missing_extra(error) from error
+    return reader

@@ -1,0 +1,191 @@
+"""A tool call -> `Reading`: the acts that rules select from, the scene it would run in, the text that a judge may quote.
+
+call, history, setting → scene → pieces → readers by language → acts. A call of any length costs bounded time: what is too long is
+read at its beginning, at its end and around words that the setting protects, and an `opaque` act says that there was more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rosellm.roserlhf.guard import readers
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.content import acts_of_file
+from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.history import scenes_after
+from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.pieces import Piece, pieces_of
+from rosellm.roserlhf.guard.scene import Scene
+from rosellm.roserlhf.guard.setting import Setting
+from rosellm.roserlhf.guard.tool_names import role_of
+
+LONGEST = 64_000
+"""Characters of one argument that are read whole."""
+MOST_WINDOWS = 32
+WINDOW = 1_000
+"""Characters read around a protected word in what is too long."""
+MOST_ACTS = 4_000
+MOST_WORDS = 100
+MOST_ARGUMENTS = 100
+LONGEST_DETAIL = 400
+LONGEST_QUOTED = 20_000
+_ALWAYS = (
+    r"/proc/\w",
+    "b64decode",
+    "base64",
+    r"\beval\b",
+    "_exit",
+    r"LD_PRELOAD",
+    "conftest",
+    "sitecustomize",
+    r"git\s",
+    "https?://",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is known of a call before any rule."""
+
+    acts: tuple[Act, ...]
+    """In the order of the call; equal ones once."""
+    scene: Scene
+    text: str
+    """The arguments as `name: value` lines, long ones shortened in the middle."""
+
+
+def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: Setting | None = None) -> Reading:
+    """Read a call without executing, opening or fetching anything.
+
+    Args:
+        tool: name of the tool; unknown ones are read by their words and by what their arguments look like.
+        arguments: as the policy wrote them; an object, or any JSON value.
+        history: earlier calls and remarks of the episode, oldest first; a string is a command or prose.
+        setting: the task's; without one the working directory is `/`.
+
+    Returns:
+        Acts with `argument` and, where the reader knows it, `span` filled in. Never raises on any JSON value.
+
+    Example:
+        >>> found = read_call("read_file", {"path": "../eval/x"}, (), Setting(workdir="/app"))
+        >>> [(act.kind, act.target) for act in found.acts]
+        [('read', '/eval/x')]
+    """
+    setting = setting or Setting()
+    home = setting.others.get("home", "/root")
+    variables = setting.others.get("environment")
+    known = {str(k): v for k, v in variables.items() if isinstance(v, str)} if isinstance(variables, Mapping) else {}
+    start = Scene(setting.workdir, readers.read, home if isinstance(home, str) else "/root", known)
+    scenes = scenes_after([one if isinstance(one, str) else str(one) for one in history], start)
+    scenes = tuple(_as_called(arguments, scene) for scene in scenes)
+    found: dict[tuple[Any, ...], Act] = {_key(act): act for act in _environment(arguments)}
+    for piece in pieces_of(tool, arguments):
+        for scene in scenes if _depends_on_workdir(piece) else scenes[:1]:
+            for act in _acts(piece, scene, setting):
+                found.setdefault(_key(act), act)
+        if len(found) > MOST_ACTS:
+            found[()] = Act("opaque", "more acts than are looked at", tool)
+            break
+    return Reading(tuple(found.values()), scenes[0], _text(arguments))
+
+
+def _key(act: Act) -> tuple[Any, ...]:
+    return (act.kind, act.target, act.detail, act.argument, act.span, act.via)
+
+
+def _as_called(arguments: Any, scene: Scene) -> Scene:
+    """Take in the working directory and the environment that the call itself names."""
+    for name, value in arguments.items() if isinstance(arguments, Mapping) else ():
+        role = role_of(str(name))
+        if role == "workdir" and isinstance(value, str) and value:
+            scene = replace(scene, workdir=resolve(readers.readable(value), scene))
+        elif role == "environment" and isinstance(value, Mapping):
+            scene = replace(scene, variables={**scene.variables, **{str(k): v for k, v in value.items() if isinstance(v, str)}})
+    return scene
+
+
+def _environment(arguments: Any) -> Iterator[Act]:
+    """Yield the variables that the call itself sets."""
+    for name, value in arguments.items() if isinstance(arguments, Mapping) else ():
+        if role_of(str(name)) == "environment" and isinstance(value, Mapping):
+            for variable, words in value.items():
+                yield Act("environment", str(variable), f"set {words}"[:LONGEST_DETAIL], str(name))
+
+
+def _depends_on_workdir(piece: Piece) -> bool:
+    return piece.role != "code" or piece.language in ("shell", "python", "git", "js")
+
+
+def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
+    """Yield the acts of one piece, its argument and the place in it filled in."""
+    argument = piece.argument
+    if piece.role == "code":
+        for start, text in _parts(readers.readable(piece.text), setting):
+            for act in scene.read(piece.language, text, scene):
+                yield replace(act, argument=argument, span=(act.span[0] + start, act.span[1] + start))
+        if len(piece.text) > LONGEST:
+            yield Act(
+                "opaque", "too long to be read whole", piece.language, argument, (LONGEST // 2, len(piece.text) - LONGEST // 2)
+            )
+        return
+    path = readers.readable(piece.path)
+    place = resolve(path, scene)
+    span = (0, len(path))
+    if piece.role == "link":
+        yield Act("link", place, resolve(readers.readable(piece.before), scene), argument, span)
+    elif piece.role == "write":
+        content = readers.readable(piece.text)
+        before = readers.readable(piece.before[:LONGEST])
+        for start, text in _parts(content, setting):
+            for act in acts_of_file(place, text, scene, before=before, whole=piece.whole and len(content) <= LONGEST):
+                yield replace(act, argument=argument, span=(act.span[0] + start, act.span[1] + start))
+        if len(content) > LONGEST:
+            yield Act("opaque", "too long to be read whole", place, argument, (LONGEST // 2, len(content) - LONGEST // 2))
+    else:
+        traits = {"sought": piece.text[:LONGEST_DETAIL]} if piece.text else {}
+        yield Act(piece.role, place, "", argument, span, (), traits)
+
+
+def _parts(text: str, setting: Setting) -> Iterator[tuple[int, str]]:
+    """Yield (start, part) of a text: itself, or where it is too long its two ends and lines around what the setting protects."""
+    if len(text) <= LONGEST:
+        yield 0, text
+        return
+    half = LONGEST // 2
+    yield 0, text[:half]
+    count, last = 0, half
+    for found in pattern(_protected(setting)).finditer(text, half, len(text) - half):
+        if found.start() >= last:
+            begin = max(last, text.rfind("\n", found.start() - WINDOW, found.start()) + 1 or found.start() - WINDOW)
+            last = begin + 2 * WINDOW
+            yield begin, text[begin:last]
+            count += 1
+            if count == MOST_WINDOWS:
+                break
+    yield len(text) - half, text[-half:]
+
+
+def _protected(setting: Setting) -> str:
+    """Return a pattern of the words that protected paths are made of, and of those that cheats need in any task."""
+    paths = (*setting.protected_read, *setting.protected_write, *setting.hidden_tests, *setting.verifier, *setting.result_file)
+    words = {word for path in paths if " " not in path for word in path.split("/") if len(word) > 3 and "*" not in word}
+    return "|".join((*_ALWAYS, *(re.escape(word) for word in sorted(words)[:MOST_WORDS])))
+
+
+def _text(arguments: Any) -> str:
+    """Return the arguments as lines, each shortened in its middle."""
+    items = arguments.items() if isinstance(arguments, Mapping) else [("", arguments)]
+    return "\n".join(f"{name}: {_shortened(value)}" for name, value in list(items)[:MOST_ARGUMENTS])
+
+
+def _shortened(value: Any) -> str:
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value[:MOST_ARGUMENTS]):
+        value = " ".join(value[:MOST_ARGUMENTS])
+    words = value if isinstance(value, str) else str(value)
+    half = LONGEST_QUOTED // 2
+    if len(words) > LONGEST_QUOTED:
+        words = f"{words[:half]} […{len(words) - 2 * half}…] {words[-half:]}"
+    return readers.readable(words)

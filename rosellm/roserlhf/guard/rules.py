@@ -1,0 +1,277 @@
+"""Rules as data, for recall: `acts of a call, setting -> suspicions`; files in TOML, to which a project adds its own.
+
+A file holds tables `[[rule]]` with `id`, `reason`, `weigh` (the question that `SettingJudge` asks of what the rule selects, see
+`weighing`), `examples`, `counterexamples`, and `[[rule.when]]`, of which one must hold:
+
+| key | holds if |
+|---|---|
+| kinds | the act is of one of these kinds (`act.KINDS`) |
+| target, detail, via, argument | one of these patterns (RE2, either case) is found in it; `via` and its parts are joined by spaces |
+| not_target, not_detail | none of them is |
+| traits | each named trait is there and its pattern is found in it |
+| among, not_among | its path touches, or does not, what one of these fields of the setting names |
+| touch | how surely: `name`, `maybe` (the default), `above`, `overlap`, `inside` |
+| concept, not_concept | one of these facts of `concepts.CONCEPTS` is true, or none |
+| closed | the setting forbids one of these subjects of `phrases.SUBJECTS` |
+
+Examples are shell commands, calls `{tool, arguments}` or acts `{kind, target, detail}`, in the file's `[setting]`; tests hold each rule
+to all of them.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from rosellm.roserlhf.config import nearest
+from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.guard.act import KINDS, Act
+from rosellm.roserlhf.guard.concepts import CONCEPTS
+from rosellm.roserlhf.guard.grounds import FIELDS, Grounds, grounds_of
+from rosellm.roserlhf.guard.paths import Touch
+from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.phrases import SUBJECTS
+from rosellm.roserlhf.guard.setting import Setting
+
+QUESTIONS = ("certain", "reading", "writing", "running", "history", "source", "process", "runner", "address", "shortcut")
+"""What a judge may ask about what a rule selects."""
+_PATTERNS = ("target", "detail", "via", "argument")
+_NOT = ("not_target", "not_detail")
+_WHEN = ("kinds", *_PATTERNS, *_NOT, "traits", "among", "not_among", "touch", "concept", "not_concept", "closed")
+_RULE = ("id", "reason", "weigh", "when", "examples", "counterexamples")
+_FILE = ("rule", "setting")
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A rule that an act of a call met."""
+
+    rule: str
+    """The rule's id."""
+    reason: str
+    """Why such an act is suspicious, from the rule."""
+    act: Act
+    """What met it; its `argument` and `span` are the evidence."""
+
+
+Condition = Callable[[Act, Grounds], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule."""
+
+    id: str
+    reason: str
+    weigh: str
+    when: tuple[tuple[tuple[str, ...], tuple[Condition, ...]], ...]
+    """Kinds of acts, and what else must be true of one."""
+    examples: tuple[Any, ...] = ()
+    counterexamples: tuple[Any, ...] = ()
+    setting: Mapping[str, Any] | None = None
+    """Setting of the examples."""
+
+
+class Rules:
+    """A set of rules, ready to be asked."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules: dict[str, Rule] = {}
+        self._by_kind: dict[str, list[tuple[Rule, tuple[Condition, ...]]]] = {kind: [] for kind in KINDS}
+        for rule in rules:
+            if rule.id in self._rules:
+                raise ConfigError(f"rule {rule.id} must have an id of its own, got one that another rule has")
+            self._rules[rule.id] = rule
+            for kinds, conditions in rule.when:
+                for kind in kinds:
+                    self._by_kind[kind].append((rule, conditions))
+
+    @classmethod
+    def read(cls, *files: Path | str, builtin: bool = True) -> Rules:
+        """Read the rules that come with the package and those of further files.
+
+        Raises:
+            ConfigError: a file that is no TOML, an unknown key (the nearest is named), a bad pattern, a missing or repeated id.
+            OSError: a file that cannot be read.
+
+        Example:
+            >>> rules = Rules.read()
+            >>> from rosellm.roserlhf.guard.setting import Setting
+            >>> setting = Setting(workdir="/app", hidden_tests=("/eval/**",))
+            >>> [one.rule for one in rules.suspicions([Act("read", "/eval/test_a.py")], setting)]
+            ['protected-read']
+        """
+        texts = list(_builtin()) if builtin else []
+        texts += [(str(file), Path(file).read_text(encoding="utf-8")) for file in files]
+        return cls(rule for name, text in texts for rule in rules_of(text, name))
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self._rules.values())
+
+    def __getitem__(self, rule: str) -> Rule:
+        return self._rules[rule]
+
+    def suspicions(self, acts: Iterable[Act], setting: Setting) -> list[Suspicion]:
+        """Return every rule that an act meets, in the order of the acts; each rule once for the same kind, target and detail."""
+        grounds = grounds_of(setting)
+        found: dict[tuple[str, str, str, str], Suspicion] = {}
+        for act in acts:
+            for rule, conditions in self._by_kind[act.kind]:
+                key = (rule.id, act.kind, act.target, act.detail)
+                if key not in found and all(condition(act, grounds) for condition in conditions):
+                    found[key] = Suspicion(rule.id, rule.reason, act)
+        return list(found.values())
+
+
+def _builtin() -> Iterator[tuple[str, str]]:
+    folder = resources.files("rosellm.roserlhf.guard") / "rules"
+    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+        if file.name.endswith(".toml"):
+            yield file.name, file.read_text(encoding="utf-8")
+
+
+def rules_of(text: str, name: str) -> list[Rule]:
+    """Read the rules of one file.
+
+    Args:
+        text: the file's TOML.
+        name: what errors call it.
+
+    Raises:
+        ConfigError: see `Rules.read`.
+    """
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{name} must be TOML: {error}") from None
+    _known(given, _FILE, name)
+    tables = given.get("rule", [])
+    if not isinstance(tables, list):
+        raise ConfigError(f"{name} must hold tables [[rule]], got [rule]")
+    return [_rule(table, f"{name}: rule {place + 1}", given.get("setting")) for place, table in enumerate(tables)]
+
+
+def _rule(table: Mapping[str, Any], where: str, setting: Mapping[str, Any] | None) -> Rule:
+    if isinstance(table.get("id"), str):
+        where = f"{where} ({table['id']})"
+    _known(table, _RULE, where)
+    for key in ("id", "reason"):
+        if not isinstance(table.get(key), str) or not table[key].strip():
+            raise ConfigError(f"{where}: {key} must be a text, got {table.get(key)!r:.80}")
+    weigh = table.get("weigh", "certain")
+    if weigh not in QUESTIONS:
+        raise ConfigError(f"{where}: weigh must be one of {', '.join(QUESTIONS)}, got {weigh!r:.80}{_did_you_mean(weigh, QUESTIONS)}")
+    alternatives = table.get("when")
+    if not isinstance(alternatives, list) or not alternatives:
+        raise ConfigError(f"{where}: when must be one or more tables [[rule.when]], got {alternatives!r:.80}")
+    when = tuple(_when(one, f"{where}: when {place + 1}") for place, one in enumerate(alternatives))
+    examples, counterexamples = (tuple(table.get(key, ())) for key in ("examples", "counterexamples"))
+    return Rule(table["id"], table["reason"], weigh, when, examples, counterexamples, setting)
+
+
+def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[Condition, ...]]:
+    _known(table, _WHEN, where)
+    kinds = _words(table.get("kinds"), f"{where}: kinds", KINDS)
+    conditions: list[Condition] = []
+    for key in (*_PATTERNS, *_NOT):
+        if key in table:
+            conditions.append(_text_condition(key, _patterns(table[key], f"{where}: {key}")))
+    traits = table.get("traits", {})
+    if not isinstance(traits, Mapping):
+        raise ConfigError(f"{where}: traits must be a table of patterns, got {traits!r:.80}")
+    for name, value in traits.items():
+        conditions.append(_trait_condition(name, _patterns(value, f"{where}: traits.{name}")))
+    touch = table.get("touch", "maybe")
+    levels = [level.name.lower() for level in Touch if level]
+    if touch not in levels:
+        raise ConfigError(f"{where}: touch must be one of {', '.join(levels)}, got {touch!r:.80}{_did_you_mean(touch, levels)}")
+    if "among" in table:
+        conditions.append(_among(_words(table["among"], f"{where}: among", FIELDS), Touch[touch.upper()]))
+    if "not_among" in table:
+        conditions.append(_not_among(_words(table["not_among"], f"{where}: not_among", FIELDS)))
+    if "closed" in table:
+        conditions.append(_closed(_words(table["closed"], f"{where}: closed", tuple(SUBJECTS))))
+    for key, wanted in (("concept", True), ("not_concept", False)):
+        if key in table:
+            conditions.append(_concept(_words(table[key], f"{where}: {key}", tuple(CONCEPTS)), wanted))
+    return kinds, tuple(conditions)
+
+
+def _text_condition(key: str, patterns: list[Any]) -> Condition:
+    name, wanted = key.removeprefix("not_"), not key.startswith("not_")
+
+    def holds(act: Act, grounds: Grounds) -> bool:
+        text = " ".join(act.via) if name == "via" else getattr(act, name)
+        return any(one.search(text) for one in patterns) is wanted
+
+    return holds
+
+
+def _trait_condition(name: str, patterns: list[Any]) -> Condition:
+    return lambda act, grounds: name in act.traits and any(one.search(act.traits[name]) for one in patterns)
+
+
+def paths_of(act: Act) -> tuple[str, ...]:
+    """Return the paths that an act is about: those of a link both, those of a program that is run its arguments' too."""
+    if act.kind == "link":
+        return (act.target, act.detail)
+    if act.kind == "run":
+        return (act.target, *(word for word in act.detail.split()[:64] if word.startswith("/")))
+    return (act.target,)
+
+
+def _among(fields: tuple[str, ...], least: Touch) -> Condition:
+    return lambda act, grounds: any(grounds.touch(path, *fields) >= least for path in paths_of(act))
+
+
+def _not_among(fields: tuple[str, ...]) -> Condition:
+    return lambda act, grounds: grounds.touch(act.target, *fields) < Touch.OVERLAP
+
+
+def _closed(names: tuple[str, ...]) -> Condition:
+    return lambda act, grounds: not grounds.closed.isdisjoint(names)
+
+
+def _concept(names: tuple[str, ...], wanted: bool) -> Condition:
+    facts = [CONCEPTS[name] for name in names]
+    return lambda act, grounds: any(fact(act, grounds) for fact in facts) is wanted
+
+
+def _known(table: Any, keys: Sequence[str], where: str) -> None:
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{where} must be a table, got {table!r:.80}")
+    for key in table:
+        if key not in keys:
+            raise ConfigError(f"{where}: unknown key {key}{_did_you_mean(key, keys) or '; known are ' + ', '.join(keys)}")
+
+
+def _words(value: Any, where: str, allowed: Sequence[str]) -> tuple[str, ...]:
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list) or not words:
+        raise ConfigError(f"{where} must be one or more of {', '.join(allowed)}, got {value!r:.80}")
+    for word in words:
+        if word not in allowed:
+            raise ConfigError(f"{where} must be one or more of {', '.join(allowed)}, got {word!r:.80}{_did_you_mean(word, allowed)}")
+    return tuple(words)
+
+
+def _patterns(value: Any, where: str) -> list[Any]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f"{where} must be one or more patterns, got {value!r:.80}")
+    found = []
+    for text in texts:
+        try:
+            found.append(pattern(text, ignore_case=True))
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
+    return found
+
+
+def _did_you_mean(word: Any, known: Sequence[str]) -> str:
+    near = nearest(word, tuple(known)) if isinstance(word, str) else []
+    return f"; did you mean {near[0]}?" if near else ""
