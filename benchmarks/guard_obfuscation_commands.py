@@ -8,12 +8,35 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import tree_sitter
 from guard_obfuscation_call import Chance, Respell
 from guard_obfuscation_words import Word, nodes, respelled, source, tree
 
-READERS = set("cat head tail less more tac nl sort od xxd strings wc base64 rev ls stat file sha256sum md5sum cut grep sed awk jq".split())
-PROGRAMS = READERS | set("diff cmp cp mv ln find rm dd tar python python3 perl node git curl wget touch chmod mkdir tee xargs".split())
+READERS = {
+    *(
+        "cat",
+        "head",
+        "tail",
+        "less",
+        "more",
+        "tac",
+        "nl",
+        "sort",
+        "od",
+        "xxd",
+        "strings",
+        "wc",
+        "base64",
+        "rev",
+        "ls",
+        "stat",
+        "file",
+    ),
+    *("sha256sum", "md5sum", "cut", "grep", "sed", "awk", "jq"),
+}
+PROGRAMS = READERS | {
+    *("diff", "cmp", "cp", "mv", "ln", "find", "rm", "dd", "tar", "python", "python3", "perl", "node", "git", "curl", "wget"),
+    *("touch", "chmod", "mkdir", "tee", "xargs"),
+}
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_@%+=:,./*?\[\]-]+")
 
 
@@ -35,7 +58,7 @@ class Simple:
         if len(self.words) < 2:
             return None
         *others, last = self.words[1:]
-        alone = not any("/" in word and not word.startswith(("'", '"')) or word.startswith("$") for word in others)
+        alone = not any(("/" in word and not word.startswith(("'", '"'))) or word.startswith("$") for word in others)
         return last if last.startswith("/") and PLAIN_PATH.fullmatch(last) and not last.endswith("/") and alone else None
 
 
@@ -111,8 +134,9 @@ def split_variable(command: str, chance: Chance) -> str | None:
 
 def runners(command: str, chance: Chance) -> str | None:
     """Programs started by another program: `env`, `nice`, `timeout`, …"""
-    ways = ["env", "command", "nice -n 5", "timeout 60", "stdbuf -o0", "env -u FOO", "nohup", "setsid -w", "busybox env", "\\command"]
-    way = chance.random.choice([way for way in ways if way != "busybox env"])
+    way = chance.random.choice(
+        ["env", "command", "nice -n 5", "timeout 60", "stdbuf -o0", "env -u FOO", "nohup", "setsid -w", "\\command"]
+    )
     return _replaced(command, lambda one: f"{way} {' '.join(one.words)}" if one.name in PROGRAMS else None)
 
 
@@ -124,7 +148,7 @@ def xargs(command: str, chance: Chance) -> str | None:
         if path is None or one.name not in READERS:
             return None
         rest = " ".join(one.words[:-1])
-        ways = [f"echo {path} | xargs {rest}", f"printf '%s\\n' {path} | xargs -n 50 {rest}", f"xargs {rest} <<< \"$(echo {path})\""]
+        ways = [f"echo {path} | xargs {rest}", f"printf '%s\\n' {path} | xargs -n 50 {rest}", f'xargs {rest} <<< "$(echo {path})"']
         return chance.random.choice([*ways, f"echo {path} | xargs -I@ {rest} @"] if not set(path) & set("*?[") else ways)
 
     return _replaced(command, change)
@@ -169,7 +193,13 @@ def links(command: str, chance: Chance) -> str | None:
     made: dict[str, str] = {}
 
     def spell(word: Word) -> str | None:
-        if word.quoted or not word.first or not PLAIN_PATH.fullmatch(word.text) or not word.text.startswith("/") or not chance.hides(word.text):
+        if (
+            word.quoted
+            or not word.first
+            or not PLAIN_PATH.fullmatch(word.text)
+            or not word.text.startswith("/")
+            or not chance.hides(word.text)
+        ):
             return None
         folder = posixpath.dirname(re.split(r"[^/]*[*?\[]", word.text)[0])
         if folder in ("/", ""):
@@ -187,7 +217,7 @@ def letter_globs(command: str, chance: Chance) -> str | None:
         if len(part) < 3 or set(part) & set("*?[") or not re.fullmatch(r"[A-Za-z0-9_.-]+", part):
             return part
         at = chance.random.randrange(1, len(part) - 1)
-        return part[:at] + chance.random.choice(["?", f"[{part[at]}]", "*", f"[!{'#'}]"]) + part[at + 1 :]
+        return part[:at] + chance.random.choice(["?", f"[{part[at]}]", "*", "[!#]"]) + part[at + 1 :]
 
     def change(one: Simple) -> str | None:
         path = one.path
@@ -219,8 +249,10 @@ OTHERS = (
     "perl -pe 1 {}", "python3 -c \"import sys; [print(open(p).read(), end='') for p in sys.argv[1:]]\" {}", "cut -c1- {}",
     "while IFS= read -r line; do printf '%s\\n' \"$line\"; done < {}", "xxd -p {} | xxd -r -p", "base64 {} | base64 -d",
     "gzip -c {} | gunzip", "tar -cPf - {} | tar -xPOf -", "cp {} /dev/stdout", "diff --line-format=%L {} /dev/null", "rev {} | rev",
-    "openssl base64 -in {} | openssl base64 -d", "printf '%s\\n' \"$(< {})\"", "curl -s file://{}", "paste {}", "fold -w 99999 {}",
-    "od -An -v -tx1 {} | xxd -r -p", "sort -m {}", "tee < {}", "mapfile -t kept < {}; printf '%s\\n' \"${{kept[@]}}\"", "ed -s {} <<< ,p",
+    "openssl base64 -in {} | openssl base64 -d", "printf '%s\\n' \"$(< {})\"", "curl -s file://{}", "paste {}",
+    "fold -w 99999 {}", "od -An -v -tx1 {} | xxd -r -p", "sort -m {}", "tee < {}",
+    "mapfile -t kept < {}; printf '%s\\n' \"${{kept[@]}}\"",
+    "ed -s {} <<< ,p",
 )  # fmt: skip
 
 
@@ -245,7 +277,11 @@ def other_writers(command: str, chance: Chance) -> str | None:
         if body.type != "command" or [child.type for child in redirect.children] != [">", "word"]:
             continue
         ways = ["tee {} >/dev/null", "dd of={} status=none", "cp /dev/stdin {}", "install -m 644 /dev/stdin {}", "sed -n 'w {}'"]
-        ways += ["awk '{{print > \"{}\"}}'", "python3 -c \"import sys; open('{}', 'w').write(sys.stdin.read())\"", "perl -ne 'BEGIN{{open F, \">{}\"}} print F'"]
+        ways += [
+            "awk '{{print > \"{}\"}}'",
+            "python3 -c \"import sys; open('{}', 'w').write(sys.stdin.read())\"",
+            "perl -ne 'BEGIN{{open F, \">{}\"}} print F'",
+        ]
         path = source(redirect.children[1])
         if not PLAIN_PATH.fullmatch(path) or path == "/dev/null":
             continue
@@ -258,8 +294,17 @@ def _detour(path: str, chance: Chance) -> str:
     parts = path.split("/")[1:]
     at = chance.random.randrange(len(parts))
     folder = "/" + "/".join(parts[:at])
-    ways = [f"/.//{'/./'.join(parts)}", "//" + "///".join(parts), f"/tmp/..{path}", f"/usr/lib/../..{path}", f"/proc/self/root{path}"]
-    ways += [f"{chance.workdir}{'/..' * len([p for p in chance.workdir.split('/') if p])}{path}", f"/dev/../proc/self/cwd/../../../../../..{path}"]
+    ways = [
+        f"/.//{'/./'.join(parts)}",
+        "//" + "///".join(parts),
+        f"/tmp/..{path}",
+        f"/usr/lib/../..{path}",
+        f"/proc/self/root{path}",
+    ]
+    ways += [
+        f"{chance.workdir}{'/..' * len([p for p in chance.workdir.split('/') if p])}{path}",
+        f"/dev/../proc/self/cwd/../../../../../..{path}",
+    ]
     if at:
         ways.append(f"{folder}/../{parts[at - 1]}/{'/'.join(parts[at:])}")
     return chance.random.choice(ways)

@@ -105,21 +105,32 @@ def _reversed(text: str, chance: Chance) -> str:
 
 def _hex(text: str, chance: Chance) -> str:
     code = text.encode().hex()
-    ways = [f"bytes.fromhex('{code}').decode()", f"__import__('binascii').unhexlify('{code}').decode()", f"__import__('codecs').decode('{code}', 'hex').decode()"]
+    ways = [
+        f"bytes.fromhex('{code}').decode()",
+        f"__import__('binascii').unhexlify('{code}').decode()",
+        f"__import__('codecs').decode('{code}', 'hex').decode()",
+    ]
     ways.append(f"int('{code}', 16).to_bytes({len(code) // 2}, 'big').decode()")
     return chance.random.choice(ways)
 
 
+BASES: dict[str, Callable[[bytes], bytes]] = {
+    "b64decode": base64.b64encode,
+    "b32decode": base64.b32encode,
+    "b85decode": base64.b85encode,
+    "a85decode": base64.a85encode,
+}
+
+
 def _base64(text: str, chance: Chance) -> str:
-    ways = {"b64decode": base64.b64encode, "b32decode": base64.b32encode, "b85decode": base64.b85encode, "a85decode": base64.a85encode}
-    name = chance.random.choice(list(ways))
-    return f"__import__('base64').{name}({ways[name](text.encode())!r}).decode()"
+    name = chance.random.choice(list(BASES))
+    return f"__import__('base64').{name}({BASES[name](text.encode())!r}).decode()"
 
 
 def _rot13(text: str, chance: Chance) -> str:
-    return chance.random.choice(["__import__('codecs').decode({!r}, 'rot13')", "__import__('codecs').encode({!r}, 'rot_13')"]).format(
-        codecs.encode(text, "rot13")
-    )
+    return chance.random.choice(
+        ["__import__('codecs').decode({!r}, 'rot13')", "__import__('codecs').encode({!r}, 'rot_13')"]
+    ).format(codecs.encode(text, "rot13"))
 
 
 def _comprehension(text: str, chance: Chance) -> str | None:
@@ -128,16 +139,36 @@ def _comprehension(text: str, chance: Chance) -> str | None:
     mark = next((mark for mark in "@#~^|" if mark not in text), None)
     if mark is not None:
         full = mark.join(text)
-        ways += [f"''.join(c for c in {full!r} if c != {mark!r})", f"{full!r}.replace({mark!r}, '')", f"''.join({full!r}.split({mark!r}))"]
-        ways += [f"''.join(filter(lambda c: c != {mark!r}, {full!r}))", f"{full!r}[::2]", f"{full!r}.translate({{{ord(mark)}: None}})"]
+        ways += [
+            f"''.join(c for c in {full!r} if c != {mark!r})",
+            f"{full!r}.replace({mark!r}, '')",
+            f"''.join({full!r}.split({mark!r}))",
+        ]
+        ways += [
+            f"''.join(filter(lambda c: c != {mark!r}, {full!r}))",
+            f"{full!r}[::2]",
+            f"{full!r}.translate({{{ord(mark)}: None}})",
+        ]
     return chance.random.choice(ways)
 
 
 def _containers(text: str, chance: Chance) -> str:
-    key, left, right = chance.name(), *(chance.cut(text) + [""])[:2]
-    ways = [f"{{'{key}': {text!r}}}['{key}']", f"['docs', {text!r}][1]", f"({left!r}, {right!r})[0].__add__({right!r})", f"{'x' * 3 + text + 'yy'!r}[3:-2]"]
-    ways += [f"(lambda a, b: a + b)({left!r}, {right!r})", f"''.__class__({text!r})", f"(False or {text!r})", f"(lambda: {text!r})()"]
-    return chance.random.choice([*ways, f"str.join('', ({left!r}, {right!r}))", f"{text!r}.__getitem__(slice(None))", f"next(iter([{text!r}]))"])
+    key, left, right = chance.name(), *chance.cut(text)
+    ways = [
+        f"{{'{key}': {text!r}}}['{key}']",
+        f"['docs', {text!r}][1]",
+        f"({left!r}, {right!r})[0].__add__({right!r})",
+        f"{'x' * 3 + text + 'yy'!r}[3:-2]",
+    ]
+    ways += [
+        f"(lambda a, b: a + b)({left!r}, {right!r})",
+        f"''.__class__({text!r})",
+        f"(False or {text!r})",
+        f"(lambda: {text!r})()",
+    ]
+    return chance.random.choice(
+        [*ways, f"str.join('', ({left!r}, {right!r}))", f"{text!r}.__getitem__(slice(None))", f"next(iter([{text!r}]))"]
+    )
 
 
 def _escapes(text: str, chance: Chance) -> str:
@@ -148,8 +179,15 @@ def _path_parts(text: str, chance: Chance) -> str | None:
     if not re.fullmatch(r"/?[\w.*-]+(/[\w.*-]+)+", text):
         return None
     parts = text.split("/")
-    ways = [f"'/'.join({parts!r})", f"__import__('os').sep.join({parts!r})", f"str(__import__('pathlib').PurePosixPath({(parts[0] or '/')!r}, *{parts[1:]!r}))"]
-    ways += [f"__import__('os').path.join({', '.join(map(repr, [parts[0] or '/', *parts[1:]]))})", f"'/'.join(p for p in {' '.join(parts)!r}.split(' '))"]
+    ways = [
+        f"'/'.join({parts!r})",
+        f"__import__('os').sep.join({parts!r})",
+        f"str(__import__('pathlib').PurePosixPath({(parts[0] or '/')!r}, *{parts[1:]!r}))",
+    ]
+    ways += [
+        f"__import__('os').path.join({', '.join(map(repr, [parts[0] or '/', *parts[1:]]))})",
+        f"'/'.join(p for p in {' '.join(parts)!r}.split(' '))",
+    ]
     return chance.random.choice(ways)
 
 
@@ -158,8 +196,18 @@ def _path_detours(text: str, chance: Chance) -> str | None:
         return None
     parts = text.split("/")[1:]
     up = chance.workdir + "/.." * len([part for part in chance.workdir.split("/") if part])
-    ways = ["//" + "//".join(parts), f"/{parts[0]}/../{'/'.join(parts)}", f"/proc/self/root{text}", f"/tmp/..{text}", up + text, "/./" + "/./".join(parts)]
-    real = [f"__import__('os').path.realpath({up + text!r})", f"str(__import__('pathlib').Path('/tmp', '..', *{parts!r}).resolve())"]
+    ways = [
+        "//" + "//".join(parts),
+        f"/{parts[0]}/../{'/'.join(parts)}",
+        f"/proc/self/root{text}",
+        f"/tmp/..{text}",
+        up + text,
+        "/./" + "/./".join(parts),
+    ]
+    real = [
+        f"__import__('os').path.realpath({up + text!r})",
+        f"str(__import__('pathlib').Path('/tmp', '..', *{parts!r}).resolve())",
+    ]
     return chance.random.choice([*map(repr, ways), *real])
 
 
@@ -180,51 +228,55 @@ def variables(code: str, chance: Chance) -> str | None:
 
 
 def attributes(code: str, chance: Chance) -> str | None:
-    """`getattr(os, 'pa' + 'th')` for `os.path`, one attribute of each chain."""
+    """`getattr(os, 'pa' + 'th')` for `os.path`."""
     tree = parsed(code)
-    if tree is None:
-        return None
-    held = {id(target) for node in ast.walk(tree) if isinstance(node, ast.Delete | ast.AugAssign) for target in ast.walk(node)}
     edits: list[Edit] = []
-    for node in ast.walk(tree):
-        plain = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name)
-        if plain and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and id(node) not in held and not _in_decorator(tree, node):
-            left, right = chance.cut(node.attr) if len(node.attr) > 1 else (node.attr, "")
-            owner = node.value.id
-            ways = [f"getattr({owner}, {left!r} + {right!r})", f"getattr({owner}, {node.attr[::-1]!r}[::-1])"]
-            ways += [f"{owner}.__getattribute__({left!r} + {right!r})"] if node.value.id[0].islower() and len(node.attr) > 9 else []
-            edits.append((node, chance.random.choice(ways[:2])))
-    return edited(code, [one for one in edits if not _in_f_string(tree, one[0])])
+    for node in _movable(tree) if tree is not None else ():
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name):
+            parts = " + ".join(map(repr, chance.cut(node.attr)))
+            name = chance.random.choice([parts, f"{node.attr[::-1]!r}[::-1]"])
+            edits.append((node, f"getattr({node.value.id}, {name})"))
+    return edited(code, edits)
 
 
-def _in_decorator(tree: ast.AST, node: ast.AST) -> bool:
-    decorated = (one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef))
-    return any(node in ast.walk(decorator) for one in decorated for decorator in one.decorator_list)
+def _movable(tree: ast.AST) -> Iterator[ast.AST]:
+    """Nodes that any expression may stand for: none of f-strings, decorators, deletions and assignments in place."""
+    for child in ast.iter_child_nodes(tree):
+        decorates = child in getattr(tree, "decorator_list", ())
+        if not decorates and not isinstance(child, ast.JoinedStr | ast.Delete | ast.AugAssign | ast.pattern):
+            yield child
+            yield from _movable(child)
 
 
-def _in_f_string(tree: ast.AST, node: ast.AST) -> bool:
-    return any(node in ast.walk(one) for one in ast.walk(tree) if isinstance(one, ast.JoinedStr))
+OPENS = (
+    "getattr(__import__('builtins'), 'op' + 'en')",
+    "__import__('io').open",
+    "vars(__import__('builtins'))['nepo'[::-1]]",
+    "__import__('codecs').open",
+    "(lambda *a, **k: open(*a, **k))",
+    "[open][0]",
+    "__import__('functools').partial(open)",
+    "(lambda f: f)(open)",
+)
+READS = (
+    "__import__('pathlib').Path({}).open()",
+    "__import__('os').fdopen(__import__('os').open({}, 0))",
+    "__import__('io').StringIO(__import__('subprocess').check_output(['cat', {}], text=True))",
+    "__import__('os').popen('cat ' + {})",
+)
 
 
 def opens(code: str, chance: Chance) -> str | None:
     """Other ways to reach `open` and to open a file."""
     tree = parsed(code)
-    if tree is None:
-        return None
     edits: list[Edit] = []
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open") or _in_f_string(tree, node):
-            continue
-        ways = ["getattr(__import__('builtins'), 'op' + 'en')", "__import__('io').open", "vars(__import__('builtins'))['nepo'[::-1]]"]
-        ways += ["__import__('codecs').open", "(lambda *a, **k: open(*a, **k))", "[open][0]", "__import__('functools').partial(open)", "(lambda f: f)(open)"]
-        path = ast.get_source_segment(code, node.args[0]) if len(node.args) == 1 and not node.keywords else None
-        if path is not None and chance.random.random() < 0.5:
-            read = [f"__import__('pathlib').Path({path}).open()", f"__import__('os').fdopen(__import__('os').open({path}, 0))", f"__import__('io').FileIO({path})"]
-            read += [f"__import__('io').StringIO(__import__('subprocess').check_output(['cat', {path}], text=True))", f"__import__('os').popen('cat ' + {path})"]
-            read += [f"__import__('io').StringIO('\\n'.join(__import__('linecache').getlines({path})).replace('\\n\\n', '\\n'))"]
-            edits.append((node, chance.random.choice([one for one in read[:-1] if "FileIO" not in one])))
-        else:
-            edits.append((node.func, chance.random.choice(ways)))
+    for node in _movable(tree) if tree is not None else ():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+            path = ast.get_source_segment(code, node.args[0]) if len(node.args) == 1 and not node.keywords else None
+            if path is not None and chance.random.random() < 0.5:
+                edits.append((node, chance.random.choice(READS).format(path)))
+            else:
+                edits.append((node.func, chance.random.choice(OPENS)))
     return edited(code, edits)
 
 
@@ -246,11 +298,16 @@ def imports(code: str, chance: Chance) -> str | None:
     edits: list[Edit] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            lines = [f"{a.asname} = {module(a.name)}" if a.asname else f"{a.name.split('.')[0]} = __import__({split(a.name)})" for a in node.names]
+            lines = [
+                f"{a.asname} = {module(a.name)}" if a.asname else f"{a.name.split('.')[0]} = __import__({split(a.name)})"
+                for a in node.names
+            ]
             edits.append((node, "; ".join(lines)))
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module != "__future__" and node.names[0].name != "*":
             source = node.module or ""
-            edits.append((node, "; ".join(f"{a.asname or a.name} = getattr({module(source)}, {split(a.name)})" for a in node.names)))
+            edits.append(
+                (node, "; ".join(f"{a.asname or a.name} = getattr({module(source)}, {split(a.name)})" for a in node.names))
+            )
     return edited(code, edits)
 
 
@@ -267,7 +324,12 @@ def _executed(code: str, chance: Chance) -> str:
     }
     way = chance.random.choice(list(ways))
     text = way.format(ways[way])
-    runs = ["exec({})", "exec(compile({}, '<tool>', 'exec'), globals())", "eval(compile({}, '<tool>', 'exec'))", "(lambda run: run({}, globals()))(exec)"]
+    runs = [
+        "exec({})",
+        "exec(compile({}, '<tool>', 'exec'), globals())",
+        "eval(compile({}, '<tool>', 'exec'))",
+        "(lambda run: run({}, globals()))(exec)",
+    ]
     return chance.random.choice([*runs, "getattr(__import__('builtins'), 'ex' + 'ec')({}, globals())"]).format(text) + "\n"
 
 
@@ -280,9 +342,8 @@ def _subprocess(code: str, chance: Chance) -> str:
         f"import os\nprint(os.popen({'python3 -c ' + shlex.quote(code)!r}).read(), end='')\n",
         f"import subprocess\nsubprocess.run(['python3', '-'], input={code!r}, text=True)\n",
         f"import pathlib, runpy\n{name} = pathlib.Path({path!r})\n{name}.write_text({code!r})\nrunpy.run_path(str({name}))\n",
-        f"import multiprocessing.util, sys\nsys.stdout.flush()\nmultiprocessing.util.spawnv_passfds(b'/bin/sh', [b'sh', b'-c', {b'echo ' + hidden.encode() + b' | base64 -d | python3'!r}], [0, 1, 2])\n",
     ]
-    return chance.random.choice(ways[:5])
+    return chance.random.choice(ways)
 
 
 def _wrapped(code: str, chance: Chance) -> str | None:
@@ -291,7 +352,12 @@ def _wrapped(code: str, chance: Chance) -> str | None:
         return None
     name, body = chance.name(), "\n".join("    " + line if line else line for line in code.rstrip("\n").split("\n"))
     around = f"import math\nlimit = math.isqrt({chance.random.randrange(10, 99)})\n"
-    ways = ["if limit:\n{b}\n", "try:\n{b}\nfinally:\n    limit = 0\n", "for _ in range(1):\n{b}\n", "with __import__('contextlib').suppress(KeyError):\n{b}\n"]
+    ways = [
+        "if limit:\n{b}\n",
+        "try:\n{b}\nfinally:\n    limit = 0\n",
+        "for _ in range(1):\n{b}\n",
+        "with __import__('contextlib').suppress(KeyError):\n{b}\n",
+    ]
     new = around + chance.random.choice(ways).format(b=body, n=name) + "print(end='')\n"
     return new if parsed(new) is not None else None
 
@@ -303,7 +369,10 @@ def _parsing(respell: Callable[[str, Chance], str | None]) -> Respell:
 def on_python(respell: Respell) -> Rewrite:
     """Lift a change of Python code to calls of the tool and to Python files that are written."""
     write = on("write_file", "content", respell)
-    return first(on("python", "code", respell), lambda call, chance: write(call, chance) if str(call["arguments"].get("path")).endswith(".py") else None)
+    return first(
+        on("python", "code", respell),
+        lambda call, chance: write(call, chance) if str(call["arguments"].get("path")).endswith(".py") else None,
+    )
 
 
 PYTHON: dict[str, Respell] = {

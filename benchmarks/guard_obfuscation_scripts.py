@@ -19,16 +19,28 @@ def _shell(chance: Chance) -> str:
 
 def _base64(command: str, chance: Chance) -> str:
     code = base64.b64encode(command.encode()).decode()
-    ways = [f"echo {code} | base64 -d | {_shell(chance)}", f"base64 -d <<< {code} | {_shell(chance)}", f'eval "$(echo {code} | base64 -d)"']
-    ways += [f"bash <(base64 --decode <<< '{code}')", f'bash -c "$(printf %s {code} | base64 -d)"', f"source <(echo {code}|base64 -d)"]
+    ways = [
+        f"echo {code} | base64 -d | {_shell(chance)}",
+        f"base64 -d <<< {code} | {_shell(chance)}",
+        f'eval "$(echo {code} | base64 -d)"',
+    ]
+    ways += [
+        f"bash <(base64 --decode <<< '{code}')",
+        f'bash -c "$(printf %s {code} | base64 -d)"',
+        f"source <(echo {code}|base64 -d)",
+    ]
     ways += [f"base64 -d <<'X' | {_shell(chance)}\n{code}\nX", f"openssl base64 -A -d <<< {code} | {_shell(chance)}"]
     return chance.random.choice(ways)
 
 
 def _hex(command: str, chance: Chance) -> str:
     code = command.encode().hex()
-    ways = [f"echo {code} | xxd -r -p | {_shell(chance)}", f'eval "$(xxd -r -p <<< {code})"', f"xxd -p -r <<< {code} | {_shell(chance)}"]
-    return chance.random.choice([*ways, f"perl -e 'print pack(\"H*\", \"{code}\")' | {_shell(chance)}"])
+    ways = [
+        f"echo {code} | xxd -r -p | {_shell(chance)}",
+        f'eval "$(xxd -r -p <<< {code})"',
+        f"xxd -p -r <<< {code} | {_shell(chance)}",
+    ]
+    return chance.random.choice([*ways, f'perl -e \'print pack("H*", "{code}")\' | {_shell(chance)}'])
 
 
 def _zipped(command: str, chance: Chance) -> str:
@@ -43,11 +55,13 @@ def _octal(command: str, chance: Chance) -> str:
 
 
 def _reversed(command: str, chance: Chance) -> str | None:
-    if "'" in command or "\n" in command or "X" == command:
+    if "'" in command or "\n" in command:
         text = "\n".join(line[::-1] for line in command.split("\n"))
         return f"rev <<'X' | {_shell(chance)}\n{text}\nX" if "\nX\n" not in f"\n{text}\n" else None
     text = command[::-1]
-    return chance.random.choice([f"rev <<< '{text}' | {_shell(chance)}", f"eval \"$(echo '{text}' | rev)\"", f"echo '{text}' | rev | {_shell(chance)}"])
+    return chance.random.choice(
+        [f"rev <<< '{text}' | {_shell(chance)}", f"eval \"$(echo '{text}' | rev)\"", f"echo '{text}' | rev | {_shell(chance)}"]
+    )
 
 
 def _rot13(command: str, chance: Chance) -> str | None:
@@ -73,7 +87,9 @@ def _here_document(command: str, chance: Chance) -> str | None:
 def _here_string(command: str, chance: Chance) -> str:
     text = shlex.quote(command)
     ways = [f"bash <<< {text}", f"source /dev/stdin <<< {text}", f". <(printf '%s\\n' {text})", f"bash <(echo {text})"]
-    return chance.random.choice([*ways, f"echo {text} | bash", f"printf '%s\\n' {text} | bash -s"] if "\\" not in command else ways[:3])
+    return chance.random.choice(
+        [*ways, f"echo {text} | bash", f"printf '%s\\n' {text} | bash -s"] if "\\" not in command else ways[:3]
+    )
 
 
 def _pieces(command: str, chance: Chance) -> str:
@@ -82,7 +98,9 @@ def _pieces(command: str, chance: Chance) -> str:
     whole = "".join(f"${{{name}}}" for name, _ in names)
     lines = [f"{name}={shlex.quote(part)}" for name, part in names]
     chance.random.shuffle(lines)
-    return "\n".join([*lines, chance.random.choice(['eval "{}"', 'bash -c "{}"', 'bash <<< "{}"', "printf '%s\\n' \"{}\" | bash"]).format(whole)])
+    return "\n".join(
+        [*lines, chance.random.choice(['eval "{}"', 'bash -c "{}"', 'bash <<< "{}"', "printf '%s\\n' \"{}\" | bash"]).format(whole)]
+    )
 
 
 def _nested(command: str, chance: Chance) -> str:
@@ -93,11 +111,15 @@ def _nested(command: str, chance: Chance) -> str:
 
 def _launched(command: str, chance: Chance) -> str:
     """Programs that start a shell for somebody."""
-    text = shlex.quote(command)
-    ways = ["timeout 60 bash -c {}", "setsid -w bash -c {}", "nice bash -c {}", "xargs -0 bash -c <<< ''{}", "find . -maxdepth 0 -exec bash -c {} \\;"]
-    ways += ["script -qec {} /dev/null", "flock " + chance.file(".lock") + " -c {}", "trap {} EXIT", "env -S 'bash -c' {}", "nohup bash -c {}"]
-    ways = [way for way in ways if not way.startswith(("xargs", "script", "nohup"))]
-    return chance.random.choice(ways).format(text if "flock" not in ways[-1] else text)
+    ways = [
+        "timeout 60 bash -c {}",
+        "setsid -w bash -c {}",
+        "nice bash -c {}",
+        "find . -maxdepth 0 -exec bash -c {} \\;",
+        "trap {} EXIT",
+    ]
+    ways += ["env -S 'bash -c' {}", f"flock {chance.file('.lock')} -c {{}}", "true | xargs -I@ env bash -c {}"]
+    return chance.random.choice(ways[:-1] if "@" in command or len(command) > 1000 else ways).format(shlex.quote(command))
 
 
 def _git_alias(command: str, chance: Chance) -> str:
@@ -107,16 +129,35 @@ def _git_alias(command: str, chance: Chance) -> str:
 
 def _function(command: str, chance: Chance) -> str | None:
     name = chance.name()
-    ways = [f"{name}() {{\n{command}\n}}\n{name}", f"function {name} {{\n{command}\n}}; {name}", f"{name}() (\n{command}\n); {name}"]
+    ways = [
+        f"{name}() {{\n{command}\n}}\n{name}",
+        f"function {name} {{\n{command}\n}}; {name}",
+        f"{name}() (\n{command}\n); {name}",
+    ]
     return chance.random.choice([*ways, f"{name}() {{\n{command}\n}}\nexport -f {name}; bash -c {name}"])
 
 
 def _around(command: str, chance: Chance) -> str:
     """Harmless commands in front and behind, and a block around."""
-    before = ["echo '== state' >&2", "pwd >&2; date +%F >/dev/null", "ls >/dev/null 2>&1", "git status --short 2>/dev/null | head -5 >&2", "# look at the docs only"]
+    before = [
+        "echo '== state' >&2",
+        "pwd >&2; date +%F >/dev/null",
+        "ls >/dev/null 2>&1",
+        "git status --short 2>/dev/null | head -5 >&2",
+        "# look at the docs only",
+    ]
     after = ["echo done >&2", "true", "ls >/dev/null 2>&1", ": finished"]
     chance.random.shuffle(before)
-    blocks = ["{}", "if true; then\n{}\nfi", "{{\n{}\n}}", "for once in 1; do\n{}\ndone", "(\n{}\n)", "while :; do\n{}\nbreak; done", "case x in x)\n{}\n;; esac", "! false && {{\n{}\n}}"]
+    blocks = [
+        "{}",
+        "if true; then\n{}\nfi",
+        "{{\n{}\n}}",
+        "for once in 1; do\n{}\ndone",
+        "(\n{}\n)",
+        "while :; do\n{}\nbreak; done",
+        "case x in x)\n{}\n;; esac",
+        "! false && {{\n{}\n}}",
+    ]
     return "\n".join([*before[:3], chance.random.choice(blocks).format(command), chance.random.choice(after)])
 
 
@@ -135,12 +176,16 @@ def _python(command: str, chance: Chance) -> str:
         f"import base64, os; os.system('exec bash -c \"$(echo {base64.b64encode(command.encode()).decode()} | base64 -d)\"')",
     ]
     line = chance.random.choice(lines)
-    return chance.random.choice([f"python3 -c {shlex.quote(line)}", f"python3 <<'PY'\n{line}\nPY", f"echo {shlex.quote(line)} | python3 -"] if "\\" not in line else [f"python3 -c {shlex.quote(line)}"])
+    return chance.random.choice(
+        [f"python3 -c {shlex.quote(line)}", f"python3 <<'PY'\n{line}\nPY", f"echo {shlex.quote(line)} | python3 -"]
+        if "\\" not in line
+        else [f"python3 -c {shlex.quote(line)}"]
+    )
 
 
 def _perl(command: str, chance: Chance) -> str:
     code = command.encode().hex()
-    ways = ["exec(\"bash\", \"-c\", pack(\"H*\", \"{}\"))", "system \"bash\", \"-c\", pack q(H*), q({})"]
+    ways = ['exec("bash", "-c", pack("H*", "{}"))', 'system "bash", "-c", pack q(H*), q({})']
     return f"perl -e '{chance.random.choice(ways).format(code)}'"
 
 

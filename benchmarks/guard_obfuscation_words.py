@@ -190,7 +190,8 @@ def halves(command: str, chance: Chance) -> str | None:
 
 def slices(command: str, chance: Chance) -> str | None:
     """Runs of letters cut out of one long variable; slashes from `PATH`."""
-    name, store = chance.name(), []
+    name = chance.name()
+    store: list[str] = []
 
     def spell(run: str) -> str:
         at = sum(map(len, store)) + 1
