@@ -1,0 +1,237 @@
+"""Simple commands: words -> the program, builtin, function or alias that they name, and what it does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from rosellm.roserlhf.guard.act import UNKNOWN
+from rosellm.roserlhf.guard.shell.assignment import assign, forget, set_variable
+from rosellm.roserlhf.guard.shell.file import act_on, language_of, read_content
+from rosellm.roserlhf.guard.shell.path import looks_like_path
+from rosellm.roserlhf.guard.shell.program import interpret
+from rosellm.roserlhf.guard.shell.redirect import redirections
+from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
+from rosellm.roserlhf.guard.shell.syntax import Source
+from rosellm.roserlhf.guard.shell.table import program_of, programs
+from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, names
+from rosellm.roserlhf.guard.shell.words import fields
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+Reader = Callable[[Shell, list[str]], Value]
+READERS: Final[dict[str, Reader]] = {}
+"""Programs and builtins that are read by a function of their own, by name."""
+_VERSIONED: Final = re.compile(
+    r"(python|pypy|pip|ruby|perl|node|php|lua|gcc|g\+\+|clang|clang\+\+|java|go|vim)(?:-?\d[\d.]*)(?:-config)?"
+)
+_BIN: Final = re.compile(r"(?:/usr(?:/local)?|/opt/[\w.+-]+|[\w./~+-]*/(?:\.?venv|env|miniconda3|conda))?/s?bin/[^/]+")
+_ALIASES: Final = {"python": "python", "pypy": "python", "[": "test", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed"}
+_QUIET: Final = names(
+    """cd echo printf test [ true false : export set unset local declare typeset readonly read shift return exit break continue
+    pushd popd dirs alias unalias let wait shopt sleep command builtin eval . source"""
+)
+MOST_WORDS: Final = 4_000
+"""Words of one command that are read."""
+
+
+def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
+    """Read a simple command with its redirections."""
+    words: list[Node] = []
+    before: list[tuple[str, Value]] = []
+    inner = list(redirects)
+    shell.at(node)
+    for child in node.children:
+        kind = child.type
+        if kind == "variable_assignment":
+            before.append(assign_for(shell, child))
+        elif kind in ("file_redirect", "herestring_redirect"):
+            inner.append(child)
+        else:
+            words.append(child)
+    found = fields(shell, words)
+    if not inner:
+        return run_words(shell, found, before)
+    shell.program = found[0][0].rpartition("/")[2] if found else ""
+    with redirections(shell, inner) as redirected:
+        shell.at(node)
+        return redirected.out(run_words(shell, [*found, *redirected.words], before))
+
+
+def assign_for(shell: Shell, node: Node) -> tuple[str, Value]:
+    """Read an assignment in front of a command."""
+    return assign(shell, node, exported=False)
+
+
+def run_words(shell: Shell, words: list[Value], before: list[tuple[str, Value]] | None = None) -> Value:
+    """Read a command given as expanded words, once per alternative."""
+    if not words:
+        return NOTHING
+    for name, value in before or ():
+        shell.act("environment", name, f"set {shortened(value[0])}")
+    words = words[:MOST_WORDS]
+    most = max(map(len, words))
+    if most == 1:
+        return dispatch(shell, [word[0] for word in words])
+    printed: list[Value] = []
+    for at in range(most):
+        if at and not shell.again():
+            shell.act("opaque", "a command with too many alternatives")
+            break
+        printed.append(dispatch(shell, [word[min(at, len(word) - 1)] for word in words]))
+    return either(printed)
+
+
+def dispatch(shell: Shell, argv: list[str]) -> Value:
+    """Read a command given as texts; return what it prints."""
+    while argv and not argv[0]:
+        argv = argv[1:]
+    if not argv:
+        return NOTHING
+    name = argv[0]
+    span, program, traits = shell.span, shell.program, shell.traits
+    try:
+        function = shell.state.get("function", name)
+        if function is not None and traits.get("in_function") != name:
+            return _call(shell, name, function, argv[1:])
+        if (alias := shell.state.get("alias", name)) is not None and shell.again():
+            shell.state.drop("alias", name)
+            return shell.evaluate(f"{alias} {shlex.join(argv[1:])}")
+        return _program(shell, name, argv)
+    finally:
+        shell.span, shell.program, shell.traits = span, program, traits
+
+
+def known_as(name: str) -> str:
+    """Return the name under which a program is known: without its directory and version.
+
+    Example:
+        >>> known_as("/usr/bin/python3.11"), known_as("[")
+        ('python', 'test')
+    """
+    name = name.rpartition("/")[2].removesuffix(".exe")
+    if (found := _VERSIONED.fullmatch(name)) is not None:
+        name = found[1]
+    return _ALIASES.get(name, name)
+
+
+def _program(shell: Shell, name: str, argv: list[str]) -> Value:
+    called = known_as(name)
+    shell.program = called
+    if called not in _QUIET:
+        _note_run(shell, name, argv)
+    here = "/" in name and not _BIN.fullmatch(name)
+    if here and (content := shell.file(shell.path(name))) is not None:
+        return run_file(shell, shell.path(name), content, argv[1:])
+    if not here or called in READERS:
+        if (reader := READERS.get(called)) is not None:
+            return reader(shell, argv)
+        if (spec := programs().get(called)) is not None:
+            return interpret(shell, spec, argv, dispatch)
+    if UNKNOWN in name or any(c in name for c in "*?["):
+        return _unknown_name(shell, name, argv)
+    return unknown_program(shell, called, argv[1:])
+
+
+def _note_run(shell: Shell, name: str, argv: list[str]) -> None:
+    traits = {"path": shell.path(name)} if "/" in name else {}
+    if shell.stdin is not None:
+        traits["stdin"] = "yes"
+    shell.act("run", name, shortened(" ".join(argv[1:]), 600), **traits)
+
+
+def _unknown_name(shell: Shell, name: str, argv: list[str]) -> Value:
+    """Read a command whose name is computed, or a glob, as every program that it may be."""
+    if name.replace(UNKNOWN, "") == "" and len(argv) > 1 and (known_as(argv[1]) in READERS or known_as(argv[1]) in programs()):
+        return dispatch(shell, argv[1:])
+    shell.act("opaque", f"program {shortened(name)}")
+    found = [one for one in program_of(name.rpartition("/")[2], [*programs(), *READERS]) if one != name][:3]
+    return either([dispatch(shell, [one, *argv[1:]]) for one in found] or [unknown_program(shell, name, argv[1:])])
+
+
+def unknown_program(shell: Shell, called: str, arguments: list[str]) -> Value:
+    """Read a program that no table knows: whatever looks like a path may be read by it."""
+    for argument in arguments:
+        option, equals, value = argument.partition("=")
+        text = value if equals and option.lstrip("-").replace("-", "").replace("_", "").isalnum() else argument
+        text = text.removeprefix("@")
+        if "://" in text:
+            shell.read("url", text)
+        elif looks_like_path(text):
+            act_on(shell, "read", text, called, unknown_program="yes")
+    return ANYTHING
+
+
+def run_file(shell: Shell, path: str, content: str, arguments: list[str], language: str = "") -> Value:
+    """Read a file that was written before and is run now."""
+    language = language or language_of(path, content) or "shell"
+    if language != "shell":
+        read_content(shell, path, content)
+        return ANYTHING
+    return run_shell(shell, content, arguments, "file")
+
+
+def run_shell(shell: Shell, code: str, arguments: list[str], *disguise: str, new: bool = True) -> Value:
+    """Read shell code with its own arguments, in a new shell or in this one."""
+    before = shell.state.get("args", "")
+    shell.state.set("args", "", [(one,) for one in arguments])
+    try:
+        return shell.evaluate(code, *disguise, new=new)
+    finally:
+        shell.state.set("args", "", before or [])
+
+
+def _call(shell: Shell, name: str, function: tuple[Source, Node], arguments: list[str]) -> Value:
+    source, body = function
+    before = shell.state.get("args", "")
+    shell.state.set("args", "", [(one,) for one in arguments])
+    span = source.span
+    if source is not shell.source:
+        source.span = source.span or shell.span
+    try:
+        return shell.call(source, body)
+    finally:
+        source.span = span
+        shell.state.set("args", "", before or [])
+
+
+def declare(shell: Shell, node: Node) -> Value:
+    """Read `export`, `declare`, `local`, `readonly` with assignments."""
+    shell.at(node)
+    verb = node.children[0].type if node.children else "declare"
+    options = [shell.source.of(child) for child in node.named_children if child.type == "word"]
+    exported = verb == "export" or any(one.startswith("-") and "x" in one for one in options)
+    for child in node.named_children:
+        if child.type == "variable_assignment":
+            name, value = assign(shell, child, exported=exported)
+            if any(one.startswith("-") and "n" in one for one in options):
+                shell.state.set("var", name, shell.state.variable(value[0]))
+        elif child.type == "variable_name" and exported:
+            name = shell.source.of(child)
+            value = shell.state.variable(name)
+            set_variable(shell, name, value, exported=True)
+        elif child.type in ("concatenation", "string", "simple_expansion", "expansion", "raw_string", "command_substitution"):
+            for field in fields(shell, [child]):
+                name, equals, text = field[0].partition("=")
+                if equals and name.isidentifier():
+                    set_variable(shell, name, (text,), exported=exported)
+    if not node.named_children or options in (["-p"], ["-x"]):
+        shell.act("environment", "*", "read")
+    return NOTHING
+
+
+def unset(shell: Shell, node: Node) -> Value:
+    """Read `unset`."""
+    shell.at(node)
+    functions = any(shell.source.of(child) == "-f" for child in node.named_children)
+    for field in fields(shell, node.named_children):
+        for name in field:
+            if name.startswith("-"):
+                continue
+            shell.state.drop("function", name)
+            if not functions:
+                forget(shell, name)
+    return NOTHING

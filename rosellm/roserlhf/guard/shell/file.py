@@ -1,0 +1,127 @@
+"""Files that a command reads or writes: acts on every place they may be, contents that are known, links followed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from rosellm.roserlhf.guard.act import UNKNOWN, ActKind
+from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
+from rosellm.roserlhf.guard.shell.value import ANYTHING, Value, known
+
+_NOWHERE: Final = frozenset(["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full"])
+_STDIN: Final = frozenset(["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
+_BORING: Final = re.compile(r"/dev/(?:null|zero|u?random|tty|stdin|stdout|stderr|full|fd/\d+)$")
+_PROCESS: Final = re.compile(
+    r"/proc/([^/]+)/(?:task/[^/]+/)?(mem|maps|smaps|environ|cmdline|fd|fdinfo|cwd|exe|root|stack|syscall|auxv|map_files|stat|status|mountinfo)\b"
+)
+_OWN: Final = frozenset(["self", "thread-self", "$!"])
+_SHEBANG: Final = re.compile(r"#!\s*\S*?(\w+)(?:\s+(?:-S\s+)?(\w+))?")
+_INTERPRETERS: Final = {
+    "sh": "shell", "bash": "shell", "dash": "shell", "zsh": "shell", "ksh": "shell", "python": "python", "python3": "python",
+    "node": "js", "perl": "perl", "ruby": "ruby", "awk": "awk", "php": "php", "lua": "lua",
+}  # fmt: skip
+_EXTENSIONS: Final = {
+    "py": "python",
+    "pyi": "python",
+    "pyw": "python",
+    "sh": "shell",
+    "bash": "shell",
+    "zsh": "shell",
+    "mjs": "js",
+    "cjs": "js",
+}
+_CONTENT: Final = 400
+
+
+def act_on(shell: Shell, kind: ActKind, text: str, detail: str, **traits: str) -> None:
+    """Note an act on a path, in every directory that this may be."""
+    if "\n" in text:
+        text = text.split("\n", 1)[0]
+    disguise = next((how for payload, how in shell.decoded.items() if len(payload.strip()) > 2 and payload.strip() in text), "")
+    if disguise:
+        traits["disguised"] = disguise
+    for path in shell.paths(text):
+        if _BORING.match(path):
+            continue
+        shell.act(kind, path, detail, **traits)
+        if path.startswith("/proc/") and (found := _PROCESS.match(path)) and found[1] not in _OWN:
+            shell.act("process", found[1] if found[1] != UNKNOWN else path, f"{detail} {found[2]}")
+
+
+def read_path(shell: Shell, text: str, detail: str, **traits: str) -> Value:
+    """Note that a path is read; return its content if it is known."""
+    if text in _STDIN:
+        return shell.stdin if shell.stdin is not None else ANYTHING
+    act_on(shell, "read", text, detail, **traits)
+    found = [shell.file(path) for path in shell.paths(text)]
+    return either((one,) if one is not None else ANYTHING for one in found)
+
+
+def write_path(
+    shell: Shell,
+    text: str,
+    detail: str,
+    mode: str,
+    content: Value | None = None,
+    stream: str = "",
+    given: Mapping[str, str] | None = None,
+) -> None:
+    """Note that a path is written, with what is known of the content; code in it is read as its language."""
+    if text in _NOWHERE or text == "-":
+        return
+    traits = {"mode": mode, **(given or {})}
+    if stream == "2":
+        traits["stream"] = "stderr"
+    elif stream not in ("", "1", "&"):
+        traits["stream"] = stream
+    written = content[0] if content is not None and content != ANYTHING else None
+    if written is not None:
+        traits["content"] = shortened(written, _CONTENT)
+    act_on(shell, "write", text, detail, **traits)
+    for path in shell.paths(text):
+        if content is None and stream == "2":
+            continue
+        before = shell.file(path) if mode == "append" else ""
+        whole = written if before == "" else (before + written if before is not None and written is not None else written)
+        shell.state.set("file", path, whole if whole is not None and len(whole) < 200_000 else None)
+        if written is not None and content is not None:
+            read_content(shell, path, written, known=known(content))
+
+
+def read_content(shell: Shell, path: str, content: str, *, known: bool = True) -> None:
+    """Read code that is written to a file as its language; its acts carry the trait `in_file`."""
+    language = language_of(path, content)
+    if not language or not content.strip() or (not known and content.replace(UNKNOWN, "").strip() == ""):
+        return
+    if shell.state.get("read", path) == content:
+        return
+    shell.state.set("read", path, content)
+    if language == "shell":
+        before, shell.traits = shell.traits, {**shell.traits, "in_file": path}
+        mark, stdin = shell.state.mark(), shell.stdin
+        shell.stdin = None
+        try:
+            shell.evaluate(content, "file")
+        finally:
+            shell.state.back(mark)
+            shell.traits, shell.stdin = before, stdin
+    else:
+        shell.read(language, content, "file", in_file=path)
+
+
+def language_of(path: str, content: str) -> str:
+    """Return the language of a file for its reader: by its first line, else by its name; empty if it is plain data."""
+    if content.startswith("#!") and (found := _SHEBANG.match(content)):
+        name = found[2] if found[1] == "env" and found[2] else found[1]
+        if name in _INTERPRETERS:
+            return _INTERPRETERS[name]
+    name = path.rpartition("/")[2]
+    stem, dot, extension = name.rpartition(".")
+    if not dot:
+        return name.lower() if name in ("Makefile", "makefile", "GNUmakefile", "Dockerfile", "Justfile", "justfile") else ""
+    if name in (".bashrc", ".profile", ".bash_profile", ".zshrc", ".bash_aliases", ".envrc", ".zshenv", ".bash_login"):
+        return "shell"
+    extension = extension.lower()
+    return _EXTENSIONS.get(extension, extension if stem or extension in ("npmrc", "gitconfig") else "")

@@ -1,0 +1,226 @@
+"""Arguments of a program -> acts, as its row in the table says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from rosellm.roserlhf.guard.act import ActKind
+from rosellm.roserlhf.guard.shell.file import act_on, read_path, write_path
+from rosellm.roserlhf.guard.shell.path import looks_like_path
+from rosellm.roserlhf.guard.shell.shell import Shell, shortened
+from rosellm.roserlhf.guard.shell.table import Program
+from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined
+
+Dispatch = Callable[[Shell, list[str]], Value]
+_ACTS: Final[dict[str, ActKind]] = {"list": "list", "delete": "delete"}
+_LISTED: Final = 16
+"""Patterns of what is left out or taken in that an act keeps."""
+
+
+class Arguments:
+    """Arguments of one command, sorted by a program's row."""
+
+    def __init__(self, spec: Program, words: list[str]) -> None:
+        self.operands: list[str] = []
+        self.valued: list[tuple[str, str, str]] = []
+        """(option, role, value)."""
+        self.flags: dict[str, str] = {}
+        self.rest: list[str] = []
+        """The words from the first operand on, for programs that run another one."""
+        self._sort(spec, words)
+
+    def _sort(self, spec: Program, words: list[str]) -> None:
+        at = 0
+        command_first = bool(spec.operands) and spec.operands[-1][0] == "command"
+        before_command = len(spec.operands) - 1
+        while at < len(words):
+            word = words[at]
+            at += 1
+            if word == "--":
+                self.rest = self.rest or words[at:]
+                self.operands += words[at:]
+                break
+            if (
+                len(word) > 1
+                and word[0] == "-"
+                and not (word[1].isdigit() and word not in spec.options and not spec.flags.get(word))
+            ):
+                at += self._option(spec, word, words[at] if at < len(words) else None)
+            elif spec.keys and "=" in word:
+                key, _, value = word.partition("=")
+                self.valued.append((key, spec.keys.get(key, "value"), value))
+            else:
+                self.operands.append(word)
+                if command_first and len(self.operands) > before_command:
+                    self.rest = words[at - 1 :]
+                    break
+
+    def _option(self, spec: Program, word: str, following: str | None) -> int:
+        """Sort an option; return how many further words belong to it."""
+        if word in spec.flags:
+            self._flag(spec.flags[word])
+            return 0
+        if word in spec.options:
+            self.valued.append((word, spec.options[word], following if following is not None else ""))
+            return 1
+        name, equals, value = word.partition("=")
+        if equals and name in spec.options:
+            self.valued.append((name, spec.options[name], value))
+            return 0
+        if equals and name in spec.flags:
+            self._flag(spec.flags[name])
+            self.valued.append((name, "value", value))
+            return 0
+        if word.startswith("--") or spec.long:
+            if equals:
+                self.valued.append((name, "any", value))
+            return 0
+        for place in range(1, len(word)):
+            option = f"-{word[place]}"
+            if option in spec.options:
+                glued = word[place + 1 :]
+                self.valued.append((option, spec.options[option], glued if glued else following or ""))
+                return 0 if glued else 1
+            if option in spec.flags:
+                self._flag(spec.flags[option])
+        return 0
+
+    def _flag(self, meaning: str) -> None:
+        name, _, value = meaning.partition(":")
+        self.flags[name] = value or "yes"
+
+    def values(self, role: str) -> list[str]:
+        """Return the values of all options of a role."""
+        return [value for _, one, value in self.valued if one == role]
+
+
+def interpret(shell: Shell, spec: Program, argv: list[str], dispatch: Dispatch) -> Value:
+    """Note what a program does with its arguments; return what it prints."""
+    found = Arguments(spec, argv[1:])
+    name = argv[0].rpartition("/")[2]
+    if spec.verbs and found.operands:
+        verb = found.operands[0]
+        inner = spec.verbs.get(verb) or spec.verbs.get("*")
+        if inner is not None:
+            at = argv.index(verb, 1)
+            for option, role, value in found.valued:
+                if argv.index(value) < at if value in argv else False:
+                    apply(shell, role, value, name, {}, option)
+            return interpret(shell, inner, [f"{name} {verb}", *argv[1:at], *argv[at + 1 :]], dispatch)
+    traits = _traits(found)
+    for directory in found.values("workdir"):
+        act_on(shell, "list", directory, name)
+    mark = shell.state.mark()
+    for directory in found.values("workdir"):
+        shell.state.set("cwd", "", shell.paths(directory))
+    try:
+        return _effects(shell, spec, found, name, traits, dispatch)
+    finally:
+        if found.values("workdir"):
+            shell.leave(mark)
+
+
+def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: dict[str, str], dispatch: Dispatch) -> Value:
+    printed: list[Value] = []
+    pattern_given = bool(found.values("pattern") or found.values("patterns"))
+    for option, role, value in found.valued:
+        printed.append(apply(shell, role, value, name, traits, option))
+    roles = [one for one in spec.operands if not (pattern_given and one[0] == "pattern")]
+    if found.values("into"):
+        roles = [(role, True) if role == "read" else (role, many) for role, many in roles if role != "write"]
+    if roles and roles[-1][0] == "command":
+        for operand, (role, _) in zip(found.operands, roles[:-1], strict=False):
+            apply(shell, role, operand, name, traits)
+        return dispatch(shell, found.rest) if found.rest else NOTHING
+    content: list[Value] = []
+    for operand, role in zip(found.operands, assigned(roles, len(found.operands)), strict=False):
+        content.append(apply(shell, role, operand, name, traits))
+    if spec.prints == "nothing":
+        return NOTHING
+    if spec.prints == "input":
+        taken = [one for one, role in zip(content, assigned(roles, len(content)), strict=False) if role in ("read", "edit")]
+        return joined(taken) if taken else (shell.stdin if shell.stdin is not None else ANYTHING)
+    return ANYTHING
+
+
+def assigned(roles: list[tuple[str, bool]], count: int) -> list[str]:
+    """Give each of `count` operands its role: the repeated one takes what the others leave.
+
+    Example:
+        >>> assigned([("pattern", False), ("read", True)], 3), assigned([("read", True), ("write", False)], 3)
+        (['pattern', 'read', 'read'], ['read', 'read', 'write'])
+    """
+    many = next((at for at, (_, repeated) in enumerate(roles) if repeated), None)
+    if many is None:
+        return [role for role, _ in roles[:count]]
+    before, after = roles[:many], roles[many + 1 :]
+    middle = max(count - len(before) - len(after), 0)
+    if not middle and count < len(before) + len(after):
+        return [role for role, _ in [*before, *after][:count]]
+    return [role for role, _ in [*before, *[roles[many]] * middle, *after]]
+
+
+def _traits(found: Arguments) -> dict[str, str]:
+    """Return what flags and filters say of every path that the program takes."""
+    traits = {name: value for name, value in found.flags.items() if name in ("recursive", "mode", "names", "force", "as")}
+    for trait, role in (("excludes", "exclude"), ("includes", "include")):
+        if given := found.values(role):
+            traits[trait] = " ".join(given[:_LISTED])
+    return traits
+
+
+def apply(shell: Shell, role: str, text: str, program: str, traits: dict[str, str], option: str = "") -> Value:
+    """Note what a program does with one argument; return the content that it reads, if any."""
+    if role in ("value", "name", "pattern", "exclude", "include", "workdir", "command") or not text:
+        return NOTHING
+    detail = f"{program} {option}" if option else program
+    if role == "read" or role == "patterns" or role == "from":
+        return read_path(shell, text, detail, **traits)
+    if role == "tree":
+        return read_path(shell, text, detail, **{**traits, "recursive": "yes"})
+    if role in ("write", "into", "append"):
+        write_path(shell, text, detail, "append" if role == "append" else "truncate", given=traits)
+    elif role == "edit":
+        content = read_path(shell, text, detail, **traits)
+        write_path(shell, text, detail, "in place", given=traits)
+        return content
+    elif role == "mode":
+        act_on(shell, "write", text, detail, **{"mode": "attributes", **traits})
+    elif role in _ACTS:
+        act_on(shell, _ACTS[role], text, detail, **traits)
+        if role == "delete":
+            _forget(shell, text)
+    elif role.startswith("code:"):
+        shell.read(role[5:], text)
+    elif role == "shell":
+        return shell.evaluate(text, new=True)
+    elif role in ("url", "query", "path", "patch"):
+        shell.read(role, text)
+    elif role == "host":
+        shell.act("fetch", text, detail)
+    elif role == "package":
+        shell.act("install", text, detail)
+    elif role == "text":
+        shell.act("text", shortened(text, 2_000), detail)
+    elif role == "env":
+        name, equals, value = text.partition("=")
+        shell.act("environment", name, f"set {shortened(value)}" if equals else "read")
+    elif role == "process":
+        shell.act("process", text, detail)
+    elif role == "module":
+        shell.act("import", text, detail)
+    elif role == "run":
+        shell.act("run", text, "", path=shell.path(text))
+        act_on(shell, "read", text, detail, **traits)
+    elif role == "any" and "://" in text:
+        shell.read("url", text)
+    elif role == "any" and looks_like_path(text):
+        act_on(shell, "read", text, detail, **{**traits, "unknown_option": "yes"})
+    return NOTHING
+
+
+def _forget(shell: Shell, text: str) -> None:
+    for path in shell.paths(text):
+        shell.state.drop("link", path)
+        shell.state.drop("file", path)

@@ -1,0 +1,119 @@
+"""Redirections: what goes in from files, here-documents and strings; what comes out into files."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rosellm.roserlhf.guard.act import UNKNOWN
+from rosellm.roserlhf.guard.shell.file import read_path, write_path
+from rosellm.roserlhf.guard.shell.shell import Shell, either
+from rosellm.roserlhf.guard.shell.text import expand
+from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined
+from rosellm.roserlhf.guard.shell.words import fields, text
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_OUT: Final = {">": "truncate", ">|": "truncate", ">>": "append", "&>": "truncate", "&>>": "append", ">&": "truncate"}
+_SOCKETS: Final = ("/dev/tcp/", "/dev/udp/")
+
+
+@dataclass(slots=True)
+class Redirections:
+    """Redirections of one command."""
+
+    shell: Shell
+    words: list[Value] = field(default_factory=list)
+    """Words that stand behind a redirection's file: arguments of the command."""
+    outputs: list[tuple[str, str, str]] = field(default_factory=list)
+    """(path, how it is opened, descriptor) of files that take output."""
+    printed: Value = NOTHING
+    """Content of a file that is read by `$(< file)`."""
+
+    def out(self, printed: Value) -> Value:
+        """Send output where it goes; return what is still printed."""
+        plain = [one for one in self.outputs if one[2] in ("", "1", "&")]
+        for path, mode, descriptor in self.outputs:
+            content = printed if descriptor in ("", "1", "&") else None
+            write_path(self.shell, path, self.shell.program, mode, content=content, stream=descriptor)
+        return NOTHING if plain else printed
+
+
+@contextlib.contextmanager
+def redirections(shell: Shell, nodes: list[Node]) -> Iterator[Redirections]:
+    """Open redirections; the standard input inside the block is what they say."""
+    stdin, program, span = shell.stdin, shell.program, shell.span
+    found = Redirections(shell)
+    for node in nodes:
+        if node.type == "file_redirect":
+            _file(shell, node, found)
+        elif node.type == "herestring_redirect":
+            word = node.named_children[-1] if node.named_children else None
+            shell.stdin = joined([text(shell, word), ("\n",)]) if word is not None else NOTHING
+        elif node.is_named:
+            found.words += fields(shell, [node])
+    shell.program = program
+    try:
+        yield found
+    finally:
+        shell.stdin, shell.span = stdin, span
+
+
+def _file(shell: Shell, node: Node, found: Redirections) -> None:
+    children = node.children
+    descriptor = shell.source.of(children[0]) if children[0].type == "file_descriptor" else ""
+    operator = next((child.type for child in children if not child.is_named), ">")
+    destinations = node.children_by_field_name("destination")
+    document = shell.source.documents.get(shell.source.position(node.start_byte + len(descriptor))) if operator == "<" else None
+    first = 1
+    while first < len(destinations) and destinations[first].start_byte == destinations[first - 1].end_byte:
+        first += 1
+    found.words += fields(shell, destinations[first:])
+    if document is not None:
+        shell.stdin = (document.body,) if document.quoted else expand(shell, document.body, quoted=True)
+        return
+    if not destinations:
+        return
+    target = joined([text(shell, one) for one in destinations[:first]])
+    for one in target:
+        _open(shell, operator, descriptor, one, found)
+    if operator == "<" and len(target) > 1:
+        shell.stdin = either((shell.file(shell.path(one)) or UNKNOWN,) for one in target)
+
+
+def _open(shell: Shell, operator: str, descriptor: str, target: str, found: Redirections) -> None:
+    if target.startswith(_SOCKETS):
+        host = target.split("/")[3:5]
+        shell.act("fetch", ":".join(host), target.split("/")[2], via_device="yes")
+        shell.stdin = ANYTHING
+        return
+    if operator in (">&", "<&", "<&-", ">&-") and (not target or target.rstrip("-").isdigit() or target == "-"):
+        _duplicate(shell, operator, descriptor, target.rstrip("-"), found)
+        return
+    if operator in ("<", "<>", "<&"):
+        content = read_path(shell, target, shell.program, stdin="yes")
+        if descriptor in ("", "0"):
+            shell.stdin = content
+            found.printed = content
+        else:
+            shell.state.set("descriptor", descriptor, target)
+        if operator != "<>":
+            return
+    mode = _OUT.get(operator, "truncate")
+    if descriptor not in ("", "1", "2"):
+        shell.state.set("descriptor", descriptor, target)
+    found.outputs.append((target, mode, "&" if operator.startswith("&") else descriptor))
+
+
+def _duplicate(shell: Shell, operator: str, descriptor: str, source: str, found: Redirections) -> None:
+    """`2>&1`, `<&7`: a descriptor becomes another one."""
+    opened = shell.state.get("descriptor", source)
+    if opened and operator == "<&" and descriptor in ("", "0"):
+        shell.stdin = read_path(shell, opened, shell.program, stdin="yes")
+    elif opened and operator == ">&":
+        found.outputs.append((opened, "append", descriptor))
+    elif operator == ">&" and source == "2" and descriptor in ("", "1"):
+        found.outputs.append(("/dev/stderr", "append", descriptor))

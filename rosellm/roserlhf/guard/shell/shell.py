@@ -1,0 +1,197 @@
+"""A shell that only reads: its state, where it stands in the text, and the acts found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from rosellm.roserlhf.guard.act import UNKNOWN, Act, ActKind
+from rosellm.roserlhf.guard.scene import DEEPEST, Scene
+from rosellm.roserlhf.guard.shell.path import absolute
+from rosellm.roserlhf.guard.shell.state import LASTING, State
+from rosellm.roserlhf.guard.shell.syntax import Source, parse
+from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, mapped, one_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_EVIDENCE: Final = 200
+"""Characters of a text that an act keeps."""
+_CALLS: Final = 24
+"""Functions, loops and codes within each other that are followed."""
+_STEPS: Final = 3_000
+"""Commands that are read again (loops, functions, alternatives) at most, beside those that the text itself holds."""
+Run = Callable[["Shell", "Node"], Value]
+
+
+class Shell:
+    """State of reading one command.
+
+    Attributes:
+        stdin: what the command that is read now gets on its standard input; None: nothing is known to be connected.
+        program: name of the program that is read now, for the acts of its redirections.
+    """
+
+    def __init__(self, scene: Scene, run: Run) -> None:
+        self.scene = scene
+        self.state = State()
+        self.acts: list[Act] = []
+        self.via: tuple[str, ...] = ("shell",)
+        self.stdin: Value | None = None
+        self.program = ""
+        self.span = (0, 0)
+        self.source: Source
+        self.steps = _STEPS
+        self.depth = 0
+        self.decoded: dict[str, str] = {}
+        self.traits: dict[str, str] = {}
+        self._run = run
+        self._calls = 0
+        self.state.set("cwd", "", (scene.workdir,))
+        for name, value in {"HOME": scene.home, **scene.variables, "PWD": scene.workdir, "IFS": " \t\n"}.items():
+            self.state.set("var", name, (value,))
+
+    # --- acts
+
+    def disguise_of(self, text: str) -> tuple[str, ...]:
+        """Return by which encoding a text was hidden that is read as code now."""
+        return next(((how,) for payload, how in self.decoded.items() if payload.strip() in text), ())
+
+    def act(self, kind: ActKind, target: str, detail: str = "", **traits: str) -> None:
+        """Note an act of the command that is read now."""
+        found = {**self.traits, **traits} if self.traits else traits
+        self.acts.append(Act(kind, target, detail, "", self.span, self.via, found))
+
+    def note_decoded(self, how: str, text: str) -> None:
+        """Note a payload that was hidden by an encoding."""
+        if text.strip() and len(self.decoded) < 64 and text not in self.decoded:
+            self.decoded[text] = how
+            self.act("decode", shortened(text), how)
+
+    def at(self, node: Node) -> None:
+        """Say which part of the text is read now."""
+        self.span = self.source.where(node.start_byte, node.end_byte)
+
+    # --- places
+
+    @property
+    def cwd(self) -> Value:
+        """The directory, or what it may be."""
+        return self.state.get("cwd", "")  # type: ignore[no-any-return]
+
+    def link(self, path: str) -> str | None:
+        """Return what a known link points to."""
+        found = self.state.get("link", path)
+        return found if found is not None else self.scene.links.get(path)
+
+    def path(self, text: str) -> str:
+        """Resolve a path; in a directory that may be several, the first."""
+        return absolute(text, self.cwd[0], self.link)
+
+    def paths(self, text: str) -> Value:
+        """Resolve a path from every directory that this may be."""
+        return mapped(lambda cwd: absolute(text, cwd, self.link), self.cwd)
+
+    def file(self, path: str) -> str | None:
+        """Return the content of a file that was written before, if it is known."""
+        found: str | None = self.state.get("file", path)
+        return found if found is not None else self.scene.files.get(path)
+
+    # --- code within code
+
+    def run(self, node: Node) -> Value:
+        """Read a statement; return what it prints."""
+        return self._run(self, node)
+
+    def again(self) -> bool:
+        """Take a step of those for what is read more than once; False when none is left."""
+        self.steps -= 1
+        return self.steps > 0
+
+    def call(self, source: Source, node: Node) -> Value:
+        """Read a statement of another text: the body of a function, of evaluated text."""
+        if self._calls >= _CALLS or not self.again():
+            self.act("opaque", "called too deeply or too often")
+            return ANYTHING
+        before, self.source = self.source, source
+        self._calls += 1
+        try:
+            return self.run(node)
+        finally:
+            self.source = before
+            self._calls -= 1
+
+    def evaluate(self, code: str, *disguise: str, new: bool = False) -> Value:
+        """Read text as shell code, here (`eval`, `source`) or in a `new` shell; return what it prints."""
+        if UNKNOWN in code and not code.replace(UNKNOWN, "").strip():
+            self.act("opaque", "shell code that is not known")
+            return ANYTHING
+        source = parse(code, self.span) if self.depth + self.scene.depth < DEEPEST else None
+        if source is None:
+            self.act("opaque", "shell code nested too deeply")
+            return ANYTHING
+        via, self.via = self.via, (*self.via, *disguise, "shell")
+        self.depth += 1
+        mark = self.state.mark()
+        try:
+            return self.call(source, source.root)
+        finally:
+            self.depth -= 1
+            self.via = via
+            if new:
+                self.leave(mark)
+
+    def leave(self, mark: int) -> None:
+        """Leave a subshell: only what it did to files stays."""
+        self.state.back(mark, keep=LASTING)
+
+    def read(self, language: str, code: str, *disguise: str, **traits: str) -> list[Act]:
+        """Hand code of another language to its reader; its acts are noted and returned."""
+        if UNKNOWN in code and not code.replace(UNKNOWN, "").strip():
+            self.act("opaque", f"{language} code that is not known")
+            return []
+        if self.depth + self.scene.depth >= DEEPEST:
+            self.act("opaque", f"{language} code nested too deeply")
+            return []
+        via = (*self.via, *disguise)
+        found = [
+            replace(act, argument="", span=self.span, via=(*via, *act.via), traits={**act.traits, **self.traits, **traits})
+            for act in self.scene.read(language, code, self.inner())
+        ]
+        self.acts += found
+        return found
+
+    def inner(self) -> Scene:
+        """Return the scene of code of another language that is run here."""
+        state = self.state
+        variables = {name: state.get("var", name)[0] for name in state.names("var")}
+        return replace(
+            self.scene,
+            workdir=self.cwd[0],
+            depth=self.scene.depth + self.depth + 1,
+            variables={name: text for name, text in variables.items() if UNKNOWN not in text and name not in ("IFS", "PWD")},
+            links={**self.scene.links, **{name: state.get("link", name) for name in state.names("link")}},
+            files={
+                **self.scene.files,
+                **{n: state.get("file", n) for n in state.names("file") if state.get("file", n) is not None},
+            },
+        )
+
+    def lines_of(self, value: Value | None) -> list[str]:
+        """Return the lines of a text that may be one of several."""
+        return [line for text in value or NOTHING for line in text.split("\n") if line]
+
+    def words_of(self, value: Value | None) -> list[str]:
+        """Return the words of a text that may be one of several."""
+        return [word for text in value or NOTHING for word in text.split()]
+
+
+def shortened(text: str, most: int = _EVIDENCE) -> str:
+    """Cut a text to what is kept as evidence."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def either(values: Iterable[Value]) -> Value:
+    """Return the value that is one of several values."""
+    return one_of(text for value in values for text in value)

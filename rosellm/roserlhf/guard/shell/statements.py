@@ -1,0 +1,394 @@
+"""Statements of the shell: lists, pipelines, branches, loops, functions, groups, redirections; each gives what it prints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from rosellm.roserlhf.guard.shell.arithmetic import number
+from rosellm.roserlhf.guard.shell.assignment import assign
+from rosellm.roserlhf.guard.shell.command import command, declare, run_words, unset
+from rosellm.roserlhf.guard.shell.condition import condition
+from rosellm.roserlhf.guard.shell.redirect import Redirections, redirections
+from rosellm.roserlhf.guard.shell.rescue import rescue
+from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
+from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined, known, names, one_of
+from rosellm.roserlhf.guard.shell.words import fields, text
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_STOPS: Final = re.compile(rb"\s*(?:\{[^{}]*\b)?(?:exit|return|continue|break)\b[^;&|]*;?\s*\}?\s*")
+_COUNTS: Final = re.compile(rb"[+]=|=\S*\$|read\b|printf -v|\b(?:cd|pushd|shift|let)\b|\(\(")
+_ITERATIONS: Final = 64
+_TESTS: Final = frozenset(["test_command", "negated_command"])
+_SUCCEEDS: Final = frozenset(
+    ["true", ":", "exit 0", "/bin/true", "/usr/bin/true", "exit", "return 0", "(exit 0)", "builtin true", "echo"]
+)
+
+
+def execute(shell: Shell, node: Node) -> Value:
+    """Read a statement: note its acts, change the shell's state, return what it prints."""
+    reader = _READERS.get(node.type)
+    if reader is not None:
+        return reader(shell, node)
+    if node.type == "ERROR":
+        return rescue(shell, node)
+    if not node.is_named:
+        return NOTHING
+    return _sequence(shell, node)
+
+
+def _sequence(shell: Shell, node: Node) -> Value:
+    printed: list[Value] = []
+    children = node.children
+    for at, child in enumerate(children):
+        if not child.is_named:
+            continue
+        if at + 1 < len(children) and children[at + 1].type == "&":
+            printed.append(_background(shell, child))
+            continue
+        found = execute(shell, child)
+        if found != NOTHING:
+            printed.append(found)
+    return joined(printed) if printed else NOTHING
+
+
+def _background(shell: Shell, node: Node) -> Value:
+    """Read what is put into the background: a subshell that runs beside the rest."""
+    shell.at(node)
+    shell.act("schedule", shortened(shell.source.of(node)), "&")
+    mark = shell.state.mark()
+    printed = execute(shell, node)
+    shell.leave(mark)
+    return printed
+
+
+def _list(shell: Shell, node: Node) -> Value:
+    """Read `a && b`, `a || b`, `a & b`; a long chain nests to the left and is read without recursion."""
+    chain: list[tuple[str, Node]] = []
+    while node.type == "list" and len(node.children) >= 3:
+        children = node.children
+        chain.append((children[1].type, children[2]))
+        chain += [(children[at].type, children[at + 1]) for at in range(3, len(children) - 1, 2)]
+        node = children[0]
+    first = node
+    state = shell.state
+    start = state.mark()
+    printed = [_background(shell, first) if chain and chain[-1][0] == "&" else execute(shell, first)]
+    previous = first
+    for operator, right in reversed(chain):
+        if operator == "||":
+            printed.append(_or(shell, previous, right, start))
+        elif operator == "&&" and previous.type in _TESTS:
+            mark = state.mark()
+            printed.append(execute(shell, right))
+            state.join([state.back(mark), {}])
+        else:
+            if operator == "&&":
+                start = state.mark()
+            printed.append(execute(shell, right))
+        previous = right
+    return joined([one for one in printed if one != NOTHING] or [NOTHING])
+
+
+def _or(shell: Shell, left: Node, right: Node, start: int) -> Value:
+    """Read the right side of `a || b`, which runs where `a` did not do what it was to do."""
+    _note_hidden_failure(shell, left, right, "||")
+    state = shell.state
+    if _STOPS.fullmatch(shell.source.data[right.start_byte : right.end_byte][:300]):
+        mark = state.mark()
+        printed = execute(shell, right)
+        state.back(mark)
+        return printed
+    done = state.back(start, keep=frozenset(["link", "file"]))
+    mark = state.mark()
+    printed = execute(shell, right)
+    state.join([done, state.back(mark)])
+    return printed
+
+
+def _note_hidden_failure(shell: Shell, left: Node, right: Node, how: str) -> None:
+    words = shell.source.of(right).strip()
+    if words in _SUCCEEDS or words.startswith(("exit 0", "true", "echo ")):
+        shell.at(right)
+        shell.act("exit", "0", f"{how} {words.split()[0]}", hides=shortened(shell.source.of(left)))
+
+
+def _pipeline(shell: Shell, node: Node) -> Value:
+    stdin = shell.stdin
+    printed: Value = NOTHING
+    for child in node.children:
+        if not child.is_named or child.type == "comment":
+            if child.type == "comment":
+                execute(shell, child)
+            continue
+        mark = shell.state.mark()
+        printed = execute(shell, child)
+        shell.leave(mark)
+        shell.stdin = printed
+    shell.stdin = stdin
+    return printed
+
+
+def _subshell(shell: Shell, node: Node) -> Value:
+    mark = shell.state.mark()
+    printed = _sequence(shell, node)
+    shell.leave(mark)
+    return printed
+
+
+def _group(shell: Shell, node: Node) -> Value:
+    if node.children and node.children[0].type == "((":
+        return _arithmetic_statement(shell, node)
+    return _sequence(shell, node)
+
+
+def _arithmetic_statement(shell: Shell, node: Node) -> Value:
+    evaluate_arithmetic(shell, shell.source.of(node)[2:-2])
+    return NOTHING
+
+
+_ASSIGNMENT: Final = re.compile(r"\s*(?:(\w+)\s*([-+*/%]?)=(?!=)\s*([^,]*)|(?:\+\+|--)?(\w+)\s*(\+\+|--)?)\s*")
+
+
+def evaluate_arithmetic(shell: Shell, expression: str) -> int | None:
+    """Evaluate `((...))`, its assignments included; return the last value."""
+    value: int | None = None
+
+    def variable(name: str) -> str | None:
+        found = shell.state.get("var", name)
+        return found[0] if found is not None and known(found) else None
+
+    for part in expression.split(","):
+        found = _ASSIGNMENT.fullmatch(part)
+        if found and found[1]:
+            value = number(f"{found[1]}{found[2]}({found[3]})" if found[2] else found[3], variable)
+            shell.state.set("var", found[1], (str(value),) if value is not None else ANYTHING)
+        elif found and ("++" in part or "--" in part):
+            value = number(f"{found[4]}{'+' if '++' in part else '-'}1", variable)
+            shell.state.set("var", found[4], (str(value),) if value is not None else ANYTHING)
+        else:
+            value = number(part, variable)
+    return value
+
+
+def _if(shell: Shell, node: Node) -> Value:
+    """Read all branches, each from the state after its condition."""
+    state = shell.state
+    branches: list[dict[tuple[str, str], object]] = []
+    printed: list[Value] = []
+    parts: list[list[Node]] = [[]]
+    otherwise = False
+    for child in node.children:
+        if child.type in ("elif_clause", "else_clause"):
+            parts.append([child])
+            otherwise = otherwise or child.type == "else_clause"
+        elif child.type == "then":
+            parts.append([])
+        elif child.is_named:
+            parts[-1].append(child)
+    for one in parts[0]:
+        execute(shell, one)
+    for part in parts[1:]:
+        mark = state.mark()
+        printed += [execute(shell, one) for one in part]
+        branches.append(state.back(mark))
+    state.join(branches if otherwise else [*branches, {}])
+    return either(printed or [NOTHING]) if len(printed) < 8 else ANYTHING
+
+
+def _while(shell: Shell, node: Node) -> Value:
+    state = shell.state
+    mark = state.mark()
+    printed = _sequence(shell, node)
+    state.join([state.back(mark), {}])
+    return printed
+
+
+def _for(shell: Shell, node: Node) -> Value:
+    name = node.child_by_field_name("variable")
+    body = node.child_by_field_name("body")
+    if name is None or body is None:
+        return _sequence(shell, node)
+    variable = shell.source.of(name)
+    shell.at(node)
+    values = fields(shell, node.children_by_field_name("value"))
+    if not any(child.type == "in" for child in node.children):
+        values = list(shell.state.get("args", "", []))
+    flat = [one for value in values for one in value] or [""]
+    if 1 < len(flat) <= _ITERATIONS and _COUNTS.search(shell.source.data, body.start_byte, body.end_byte):
+        printed: list[Value] = []
+        for one in flat:
+            if not shell.again():
+                break
+            shell.state.set("var", variable, (one,))
+            printed.append(execute(shell, body))
+        return joined(printed)
+    for start in range(0, len(flat), _ITERATIONS):
+        if start and not shell.again():
+            break
+        shell.state.set("var", variable, one_of(flat[start : start + _ITERATIONS]))
+        found = execute(shell, body)
+    return found if len(found) == 1 and len(flat) == 1 else either([found])
+
+
+def _c_for(shell: Shell, node: Node) -> Value:
+    """Read `for ((...; ...; ...))`, turn by turn while the condition is known."""
+    body = node.child_by_field_name("body")
+    if body is None:
+        return _sequence(shell, node)
+    head = shell.source.data[node.start_byte : body.start_byte].decode("utf-8", "replace")
+    inner = head.partition("((")[2].rpartition("))")[0].split(";")
+    if len(inner) != 3:
+        return execute(shell, body)
+    evaluate_arithmetic(shell, _plain(shell, inner[0]))
+    printed: list[Value] = []
+    for _ in range(_ITERATIONS):
+        held = evaluate_arithmetic(shell, _plain(shell, inner[1])) if inner[1].strip() else None
+        if held == 0 or (printed and (held is None or not shell.again())):
+            break
+        printed.append(execute(shell, body))
+        evaluate_arithmetic(shell, _plain(shell, inner[2]))
+    return joined(printed) if printed else NOTHING
+
+
+def _plain(shell: Shell, expression: str) -> str:
+    from rosellm.roserlhf.guard.shell.text import expand
+
+    return expand(shell, expression, quoted=True)[0] if "{" in expression else expression
+
+
+def _case(shell: Shell, node: Node) -> Value:
+    state = shell.state
+    branches: list[dict[tuple[str, str], object]] = []
+    printed: list[Value] = []
+    subject = node.child_by_field_name("value")
+    if subject is not None:
+        shell.at(subject)
+        text(shell, subject)
+    for item in node.named_children:
+        if item.type != "case_item":
+            continue
+        mark = state.mark()
+        values = {child.start_byte for child in item.children_by_field_name("value")}
+        printed += [execute(shell, child) for child in item.named_children if child.start_byte not in values]
+        branches.append(state.back(mark))
+    state.join(branches)
+    return either(printed) if 0 < len(printed) < 8 else NOTHING
+
+
+def _function(shell: Shell, node: Node) -> Value:
+    name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+    if name is None or body is None:
+        return _sequence(shell, node)
+    called = shell.source.of(name)
+    shell.at(node)
+    if called in _SHADOWED:
+        shell.act("define", called, f"shell function {shortened(shell.source.of(body), 80)}")
+    shell.state.set("function", called, (shell.source, body))
+    mark = shell.state.mark()
+    steps, shell.traits = shell.steps, {**shell.traits, "in_function": called}
+    arguments = shell.state.get("args", "")
+    if _is_called(shell, called, node.end_byte):
+        shell.traits = {name: value for name, value in shell.traits.items() if name != "in_function"}
+        return NOTHING
+    shell.state.set("args", "", [ANYTHING] * 9)
+    execute(shell, body)
+    shell.state.back(mark)
+    if arguments is not None:
+        shell.state.set("args", "", arguments)
+    shell.state.set("function", called, (shell.source, body))
+    shell.steps = steps
+    shell.traits = {name: value for name, value in shell.traits.items() if name != "in_function"}
+    return NOTHING
+
+
+_SHADOWED: Final = names(
+    """cd test exit diff cmp python python3 pytest make npm node go cargo git grep bash sh timeout kill trap return
+    true false set"""
+)
+
+
+def _is_called(shell: Shell, name: str, end: int) -> bool:
+    """Tell whether a function's name stands again behind its definition: then it is read where it is called."""
+    return (
+        re.search(rb"(?<![\w./-])" + re.escape(name.encode("utf-8", "replace")) + rb"(?![\w./-])", shell.source.data[end:])
+        is not None
+    )
+
+
+def _negated(shell: Shell, node: Node) -> Value:
+    return _sequence(shell, node)
+
+
+def _comment(shell: Shell, node: Node) -> Value:
+    shell.at(node)
+    words = shell.source.of(node).lstrip("#!").strip()
+    if words:
+        shell.act("text", shortened(words, 2000), "comment")
+    return NOTHING
+
+
+def _redirected(shell: Shell, node: Node) -> Value:
+    """Read `body < in > out`; words behind a redirection's file belong to the command."""
+    body = node.child_by_field_name("body")
+    redirects = [child for child in node.children if body is None or child.start_byte != body.start_byte]
+    if body is not None and body.type == "command":
+        return command(shell, body, redirects)
+    shell.at(node)
+    shell.program = body.type.partition("_")[0] if body is not None else ""
+    with redirections(shell, redirects) as found:
+        printed = execute(shell, body) if body is not None else found.printed
+        if body is None and found.words:
+            printed = run_words(shell, found.words)
+        return found.out(printed)
+
+
+def _command(shell: Shell, node: Node) -> Value:
+    return command(shell, node, [])
+
+
+def _assignments(shell: Shell, node: Node) -> Value:
+    shell.at(node)
+    for child in [node] if node.type == "variable_assignment" else node.named_children:
+        if child.type == "variable_assignment":
+            assign(shell, child)
+    return NOTHING
+
+
+def _redirect_alone(shell: Shell, node: Node) -> Value:
+    """`$(< file)`."""
+    shell.at(node)
+    shell.program = "<"
+    with redirections(shell, [node]) as found:
+        return found.printed
+
+
+_READERS: Final[dict[str, Callable[[Shell, Node], Value]]] = {
+    "program": _sequence,
+    "list": _list,
+    "pipeline": _pipeline,
+    "command": _command,
+    "redirected_statement": _redirected,
+    "subshell": _subshell,
+    "compound_statement": _group,
+    "do_group": _sequence,
+    "if_statement": _if,
+    "while_statement": _while,
+    "for_statement": _for,
+    "c_style_for_statement": _c_for,
+    "case_statement": _case,
+    "function_definition": _function,
+    "negated_command": _negated,
+    "test_command": condition,
+    "declaration_command": declare,
+    "unset_command": unset,
+    "variable_assignment": _assignments,
+    "variable_assignments": _assignments,
+    "comment": _comment,
+    "file_redirect": _redirect_alone,
+    "herestring_redirect": _redirect_alone,
+}
+__all__ = ["Redirections", "execute"]

@@ -1,0 +1,286 @@
+"""Words of the shell -> the texts that they become: quoting, variables, substitutions, braces, splitting, tilde."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from rosellm.roserlhf.guard.act import UNKNOWN
+from rosellm.roserlhf.guard.shell.arithmetic import number
+from rosellm.roserlhf.guard.shell.braces import expanded
+from rosellm.roserlhf.guard.shell.escapes import ansi
+from rosellm.roserlhf.guard.shell.parameter import parameter
+from rosellm.roserlhf.guard.shell.shell import Shell
+from rosellm.roserlhf.guard.shell.text import expand
+from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined, known, mapped
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+LITERAL, QUOTED, SPLIT, MANY = range(4)
+Segment = tuple[int, list[Value]]
+"""How a part of a word came about, and its value; `MANY` has one value per field."""
+_ESCAPED: Final = re.compile(r"\\(\n|[\s\S])")
+_IN_QUOTES: Final = re.compile(r'\\([$`"\\\n])')
+_FIRST_PLACE: Final = 0xF0000
+_LITERALS: Final = frozenset(
+    ["word", "number", "variable_name", "special_variable_name", "file_descriptor", "test_operator", "regex", "brace_expression"]
+)
+
+
+def fields(shell: Shell, nodes: list[Node]) -> list[Value]:
+    """Expand the words of a command; nodes without a gap between them are one word."""
+    found: list[Value] = []
+    at = 0
+    while at < len(nodes):
+        stop = at + 1
+        while stop < len(nodes) and nodes[stop].start_byte == nodes[stop - 1].end_byte:
+            stop += 1
+        found += word(shell, nodes[at:stop])
+        at = stop
+    return found
+
+
+def word(shell: Shell, nodes: list[Node]) -> list[Value]:
+    """Expand one word, given as the nodes that it is made of, to fields."""
+    if len(nodes) == 1 and nodes[0].type in ("word", "number"):
+        text = shell.source.of(nodes[0])
+        if "\\" not in text and text[0] not in "~{" and "{" not in text:
+            return [(text,)]
+    segments: list[Segment] = []
+    for node in nodes:
+        _segments(shell, node, segments)
+    if any(kind == LITERAL and "{" in values[0][0] for kind, values in segments):
+        return [field for one in _braced(segments) for field in _fields(shell, one)]
+    return _fields(shell, segments)
+
+
+def text(shell: Shell, node: Node) -> Value:
+    """Expand a word where nothing is split: a value, a redirection's file."""
+    segments: list[Segment] = []
+    _segments(shell, node, segments)
+    parts = [
+        value if kind != MANY else joined_fields(values)
+        for kind, values in segments
+        for value in [values[0] if values else NOTHING]
+    ]
+    return _tilde(shell, segments, joined(parts or [NOTHING]))
+
+
+def joined_fields(values: list[Value]) -> Value:
+    """Join fields by spaces, as `"$*"` does."""
+    if not values:
+        return NOTHING
+    return joined([part for value in values for part in ((" ",), value)][1:])
+
+
+def _fields(shell: Shell, segments: list[Segment]) -> list[Value]:
+    """Put the segments of a word together; split what is not quoted."""
+    done: list[Value] = []
+    parts: list[Value] = []
+    there = False
+    for kind, values in segments:
+        if kind in (LITERAL, QUOTED):
+            parts.append(values[0])
+            there = True
+            continue
+        if kind == SPLIT and known(values[0]) and len(values[0]) == 1 and any(c.isspace() for c in values[0][0]):
+            only = values[0][0]
+            pieces: list[Value] = [(piece,) for piece in only.split()]
+            before, after = only[0].isspace(), only[-1].isspace()
+        else:
+            pieces, before, after = values, False, False
+        if before and (parts or there):
+            done.append(joined(parts or [NOTHING]))
+            parts, there = [], False
+        for count, piece in enumerate(pieces):
+            if count:
+                done.append(joined(parts or [NOTHING]))
+                parts = []
+            parts.append(piece)
+            there = there or piece != NOTHING
+        if after and parts:
+            done.append(joined(parts))
+            parts, there = [], False
+    if there:
+        done.append(joined(parts))
+    if done and segments[0][0] == LITERAL:
+        done[0] = _tilde(shell, segments, done[0])
+    return done
+
+
+def _tilde(shell: Shell, segments: list[Segment], value: Value) -> Value:
+    if not segments or segments[0][0] != LITERAL or not segments[0][1][0][0].startswith("~"):
+        return value
+    return mapped(lambda text: tilde(shell, text), value)
+
+
+def tilde(shell: Shell, text: str) -> str:
+    """Expand a leading `~`."""
+    user, slash, rest = text[1:].partition("/")
+    if user == "":
+        return shell.state.variable("HOME")[0] + slash + rest
+    if user in ("+", "-"):
+        return (shell.cwd[0] if user == "+" else UNKNOWN) + slash + rest
+    if user == "root":
+        return "/root" + slash + rest
+    return f"/home/{user}{slash}{rest}" if user.isidentifier() else text
+
+
+def _braced(segments: list[Segment]) -> list[list[Segment]]:
+    """Expand braces; parts that are no literal text stand in as one character each."""
+    template = "".join(values[0][0] if kind == LITERAL else chr(_FIRST_PLACE + at) for at, (kind, values) in enumerate(segments))
+    found: list[list[Segment]] = []
+    for one in expanded(template):
+        parts: list[Segment] = []
+        for character in re.split(f"([{chr(_FIRST_PLACE)}-{chr(_FIRST_PLACE + len(segments))}])", one):
+            if character and _FIRST_PLACE <= ord(character[0]) <= _FIRST_PLACE + len(segments):
+                parts.append(segments[ord(character[0]) - _FIRST_PLACE])
+            elif character:
+                parts.append((LITERAL, [(character,)]))
+        found.append(parts)
+    return found
+
+
+def _segments(shell: Shell, node: Node, into: list[Segment]) -> None:
+    kind = node.type
+    if kind in _LITERALS:
+        literal = shell.source.of(node)
+        into.append((LITERAL, [(_ESCAPED.sub(_unescaped, literal) if "\\" in literal else literal,)]))
+    elif kind in ("concatenation", "command_name"):
+        for child in node.children:
+            _segments(shell, child, into)
+    elif (reader := _READERS.get(kind)) is not None:
+        reader(shell, node, into)
+    elif kind != "$":
+        literal = shell.source.of(node)
+        into += [(SPLIT, [value]) for value in [expand(shell, literal, quoted=False)]]
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return "" if found[1] == "\n" else found[1]
+
+
+def _raw(shell: Shell, node: Node, into: list[Segment]) -> None:
+    into.append((QUOTED, [(shell.source.of(node)[1:-1],)]))
+
+
+def _ansi(shell: Shell, node: Node, into: list[Segment]) -> None:
+    plain = shell.source.of(node)[2:-1]
+    decoded = ansi(plain)
+    if "\\" in plain and any(c.isalnum() for c in decoded) and re.search(r"\\[xuU0-7]", plain):
+        shell.note_decoded("escapes", decoded)
+    into.append((QUOTED, [(decoded,)]))
+
+
+def _string(shell: Shell, node: Node, into: list[Segment]) -> None:
+    """Read a quoted string; the grammar leaves out some blanks, which are taken from the text."""
+    children = node.children
+    if len(children) == 3 and children[1].type == "string_content":
+        into.append((QUOTED, [(_IN_QUOTES.sub(_unescaped, shell.source.of(children[1])),)]))
+        return
+    parts: list[Value] = []
+    at = node.start_byte + 1
+    many: list[Value] = []
+    inner = [child for child in children if child.is_named and child.type != "string_content"]
+    for child in inner:
+        parts.append((_in_quotes(shell, at, child.start_byte),))
+        found: list[Segment] = []
+        _segments(shell, child, found)
+        for kind, values in found:
+            if kind == MANY and len(inner) == 1:
+                many = values
+            parts.append(values[0] if kind != MANY and values else joined_fields(values))
+        at = child.end_byte
+    end = node.end_byte - 1 if children[-1].type == '"' and not children[-1].is_missing and len(children) > 1 else node.end_byte
+    last = _in_quotes(shell, at, max(at, end))
+    if many and parts[0] == NOTHING and not last:
+        into.append((MANY, many))
+        return
+    if inner and not many and last == "" and parts == [NOTHING] * len(parts) and _is_all_arguments(shell, inner):
+        into.append((MANY, []))
+        return
+    into.append((QUOTED, [joined([*parts, (last,)])]))
+
+
+def _is_all_arguments(shell: Shell, inner: list[Node]) -> bool:
+    return len(inner) == 1 and shell.source.of(inner[0]) in ("$@", "${@}")
+
+
+def _in_quotes(shell: Shell, start: int, end: int) -> str:
+    return _IN_QUOTES.sub(_unescaped, shell.source.data[start:end].decode("utf-8", "replace"))
+
+
+def _variable(shell: Shell, node: Node, into: list[Segment]) -> None:
+    name = shell.source.of(node)[1:]
+    _of_parameter(shell, name, into)
+
+
+def _expansion(shell: Shell, node: Node, into: list[Segment]) -> None:
+    _of_parameter(shell, shell.source.of(node)[2:-1], into)
+
+
+def _of_parameter(shell: Shell, inner: str, into: list[Segment]) -> None:
+    found = parameter(shell, inner)
+    into.append((MANY, found) if isinstance(found, list) else (SPLIT, [found]))
+
+
+def _substitution(shell: Shell, node: Node, into: list[Segment]) -> None:
+    """`$(...)` and backticks: what the commands inside print."""
+    text = shell.source.of(node)
+    if text.startswith("`") and "\\" in text:
+        from rosellm.roserlhf.guard.shell.text import substituted
+
+        into.append((SPLIT, [substituted(shell, re.sub(r"\\([$`\\])", r"\1", text[1:-1]))]))
+        return
+    span, stdin, program = shell.span, shell.stdin, shell.program
+    mark = shell.state.mark()
+    printed: list[Value] = [shell.run(child) for child in node.named_children]
+    shell.leave(mark)
+    shell.span, shell.stdin, shell.program = span, stdin, program
+    into.append((SPLIT, [mapped(lambda one: one.rstrip("\n"), joined(printed or [NOTHING]))]))
+
+
+def _process(shell: Shell, node: Node, into: list[Segment]) -> None:
+    """`<(...)`: a file whose content is what the commands print."""
+    found: list[Segment] = []
+    _substitution(shell, node, found)
+    path = f"/dev/fd/{63 - len(shell.state.names('file'))}"
+    printed = found[0][1][0]
+    shell.state.set("file", path, printed[0] if known(printed) else None)
+    into.append((QUOTED, [(path,)]))
+
+
+def _arithmetic(shell: Shell, node: Node, into: list[Segment]) -> None:
+    inner = shell.source.of(node)
+    inner = inner[3:-2] if inner.startswith("$((") else inner[2:-1]
+    for child in node.named_children:
+        if child.type in ("command_substitution",):
+            _segments(shell, child, [])
+    found = number(inner, lambda name: _one(shell, name))
+    into.append((SPLIT, [(str(found),) if found is not None else ANYTHING]))
+
+
+def _one(shell: Shell, name: str) -> str | None:
+    value: Value | None = shell.state.get("var", name)
+    return value[0] if value is not None and known(value) else None
+
+
+def _extglob(shell: Shell, node: Node, into: list[Segment]) -> None:
+    into.append((LITERAL, [(re.sub(r"[?*+@!]\([^()]*\)", "*", shell.source.of(node)),)]))
+
+
+_READERS: Final[dict[str, Callable[[Shell, Node, list[Segment]], None]]] = {
+    "raw_string": _raw,
+    "ansi_c_string": _ansi,
+    "ansii_c_string": _ansi,
+    "string": _string,
+    "translated_string": lambda shell, node, into: _string(shell, node.children[-1], into),
+    "simple_expansion": _variable,
+    "expansion": _expansion,
+    "command_substitution": _substitution,
+    "process_substitution": _process,
+    "arithmetic_expansion": _arithmetic,
+    "extglob_pattern": _extglob,
+}
