@@ -213,17 +213,21 @@ def links(command: str, chance: Chance) -> str | None:
 def letter_globs(command: str, chance: Chance) -> str | None:
     """Wildcards for letters of what a command reads."""
 
-    def hidden(part: str) -> str:
-        if len(part) < 3 or set(part) & set("*?[") or not re.fullmatch(r"[A-Za-z0-9_.-]+", part):
-            return part
-        at = chance.random.randrange(1, len(part) - 1)
-        return part[:at] + chance.random.choice(["?", f"[{part[at]}]", "*", "[!#]"]) + part[at + 1 :]
+    def part(text: str) -> str:
+        if len(text) < 3 or not re.fullmatch(r"[A-Za-z0-9_.-]+", text):
+            return text
+        at = chance.random.randrange(1, len(text) - 1)
+        return text[:at] + chance.random.choice(["?", f"[{text[at]}]", "*", "[!#]"]) + text[at + 1 :]
+
+    def word(text: str) -> str:
+        plain = text.startswith("/") and PLAIN_PATH.fullmatch(text) and chance.hides(text)
+        return "/".join(map(part, text.split("/"))) if plain else text
 
     def change(one: Simple) -> str | None:
-        path = one.path
-        if path is None or one.name not in READERS or not chance.hides(path):
-            return None
-        return " ".join([*one.words[:-1], "/".join(map(hidden, path.split("/")))])
+        kept = 1 if one.name == "cp" else 0  # where it copies to may not be there yet
+        read = one.words[1 : len(one.words) - kept]
+        new = [one.name, *map(word, read), *one.words[len(one.words) - kept :]]
+        return " ".join(new) if one.name in READERS | {"diff", "cmp", "cp"} and new != one.words else None
 
     return _replaced(command, change)
 
