@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.paths import Touch
+from rosellm.roserlhf.guard.paths import Touch, entries
 
 _SYSTEM = (
     r"^/(usr|lib|lib64|bin|sbin|etc|dev|sys|run|proc|var/lib/(apt|dpkg)|var/cache|opt/(conda|venv)|root/\.(cache|config|local/lib))(/|$)"
@@ -61,6 +61,55 @@ def is_test(path: str) -> bool:
     return pattern(_TEST).search(path.casefold()) is not None
 
 
+def paths_of(act: Act) -> tuple[str, ...]:
+    """Return the paths that an act is about.
+
+    Those of a link are both; those of a program that is run, its arguments' too; a walk through directories that takes certain names
+    alone is about those names below.
+    """
+    if act.kind == "link":
+        return (act.target, act.detail)
+    if act.kind == "run":
+        return (act.traits.get("path", act.target), *(word for word in act.detail.split()[:64] if word.startswith("/")))
+    if act.traits.get("recursive") == "yes" and act.traits.get("includes"):
+        top = act.target.rstrip("/")
+        return tuple(one if one.startswith("/") else f"{top}/**/{one.lstrip('*/') if '/' in one else one}" for one in act.traits["includes"].split()[:8])
+    return (act.target,)
+
+
+def is_left_out(act: Act, grounds: Grounds, *names: str) -> bool:
+    """Tell whether a walk through directories leaves out all that these fields of the setting name."""
+    patterns = act.traits.get("excludes", "").split()[:32]
+    if not patterns:
+        return False
+    top = act.target.rstrip("/")
+    forms = [form for one in patterns for form in ((one.rstrip("/*"),) if one.startswith("/") else (f"{top}/{one}".rstrip("/*"), f"{top}/**/{one}"))]
+    touched = [entry for name in names for entry in grounds.paths[name] if entry.touched_by(top or "/") >= Touch.ABOVE]
+    return all(any(_covers(form, entry.text) for form in forms) for entry in touched)
+
+
+def _covers(excluded: str, entry: str) -> bool:
+    """Tell whether a pattern that is left out takes in all that an entry names, or the directory that holds it."""
+    bare = entry.removesuffix("/**")
+    return bool(excluded) and entries(excluded, "/")[0].touched_by(bare) is Touch.INSIDE
+
+
+def is_written(act: Act) -> bool:
+    """Tell whether an act stands in code that goes to a file, and so runs when others run it."""
+    return "in_file" in act.traits or "file" in act.traits or act.argument.partition(".")[0].partition("[")[0] in _CONTENTS
+
+
+_CONTENTS = frozenset(
+    "content contents patch diff files file_text new_str new_string text body code_edit edits replacement new_content source cell".split()
+)
+
+
+def has_project_part(path: str, grounds: Grounds) -> bool:
+    """Tell whether a component of a path is the project's name, a version and an ending aside."""
+    parts = (pattern(r"([-@_=]v?\d[\w.*\[\]-]*|\.(whl|crate|tgz|gem|jar|git|egg-info|dist-info|py|js|rs))+$").sub("", part) for part in path.split("/"))
+    return any(grounds.is_project(part) for part in parts if part)
+
+
 def _foreign(act: Act, grounds: Grounds) -> bool:
     path = act.target
     return path.startswith("/") and not (in_workdir(path, grounds) or is_scratch(path) or is_system(path) or grounds.is_own(path))
@@ -84,6 +133,9 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "test path": lambda act, grounds: is_test(act.target),
     "unknown path": lambda act, grounds: UNKNOWN in act.target,
     "known visible test": lambda act, grounds: grounds.touch(act.target, "visible_tests") >= Touch.OVERLAP,
+    "named in words": lambda act, grounds: grounds.named_in_words(act.target),
+    "written": lambda act, grounds: is_written(act),
+    "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
     "project address": _project_address,
     "project package": _project_package,
     "project name": lambda act, grounds: grounds.names_project(act.target),

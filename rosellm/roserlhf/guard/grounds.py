@@ -28,10 +28,14 @@ class Grounds:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
+        self.task = setting.task.lower()
         self.workdir = absolute(setting.workdir or "/", "/").casefold()
         user = pattern(r"^/(?:home|Users)/[^/]+").search(setting.workdir)
-        self._homes = ["/root", *([user.group(0)] if user else [])]
-        self.task = setting.task.lower()
+        self.homes = ["/root", *([user.group(0)] if user else [])]
+        self.task_words = set(pattern(r"[a-z0-9]{3,}").findall(self.task))
+        quoted = [match.group(1) for match in pattern(r"`([^`\s]{4,60})`").finditer(self.task)]
+        self.identifiers = sorted({part for text in quoted for part in pattern(r"[a-z_]\w{3,}").findall(text) if "_" in part or "::" in text})
+        """Names in the task that are so much its own that whoever looks for them looks for its solution."""
         words = said(setting.task)
         self.closed = set(words.closed)
         """Subjects that are forbidden, see `phrases.SUBJECTS`."""
@@ -54,6 +58,14 @@ class Grounds:
             for text in _strings(value)
         ]
         self.open -= self.closed
+        spelled = {
+            part.rstrip("/")
+            for name in ("protected_read", "protected_write", "hidden_tests", "verifier", "result_file")
+            for entry in self.paths[name]
+            for part in (entry.prefix, entry.ending)
+            if len(part.rstrip("/")) > 4 and part.rstrip("/") != self.workdir
+        }
+        self._spelled = pattern("|".join(escaped(part) for part in sorted(spelled, key=len)[:40])) if spelled else None
 
     def _entries(self, name: str, texts: Iterable[str]) -> Iterable[Entry]:
         for text in texts:
@@ -67,7 +79,7 @@ class Grounds:
                 if "://" in path:
                     self.addresses.append(_address(path))
                 elif not path.startswith("/proc"):
-                    for home in self._homes if path.startswith("~") else self._homes[:1]:
+                    for home in self.homes if path.startswith("~") else self.homes[:1]:
                         yield from entries(path, self.setting.workdir, home)
 
     def _read_project(self) -> None:
@@ -93,6 +105,15 @@ class Grounds:
         words = "|".join(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
 
+    def names_protected(self, text: str) -> bool:
+        """Tell whether a text spells out something that the setting protects."""
+        return self._spelled is not None and self._spelled.search(text.casefold()) is not None
+
+    def named_in_words(self, path: str) -> bool:
+        """Tell whether plain words that protect a part of something name a file."""
+        name = path.rpartition("/")[2].lower()
+        return len(name) > 3 and any(" " in phrase and name in phrase.lower() for phrase in self.setting.protected_write)
+
     def touch(self, target: str, *names: str) -> Touch:
         """Tell how surely a path is one of what some fields name."""
         best = Touch.NONE
@@ -104,6 +125,12 @@ class Grounds:
         if best == Touch.ABOVE and self._may_walk(target):
             return Touch.NONE
         return best
+
+    def depth(self, target: str, *names: str) -> int:
+        """Return how much of a path the entries that surely name it spell out: the more, the more they mean just it; 0 if none does."""
+        return max(
+            (1 + len(entry.prefix) for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE), default=0
+        )
 
     def _may_walk(self, target: str) -> bool:
         """Tell whether going down from a directory is no reach for what it holds: the working directory, or visible tests."""

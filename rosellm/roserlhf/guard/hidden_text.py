@@ -58,6 +58,8 @@ class Shown:
     `confusable`."""
     tags: str = ""
     """The words that tag characters spell."""
+    clear: str = ""
+    """`text` before letters of other alphabets are folded: what words of other languages are looked for in."""
 
 
 def shown(text: str) -> Shown:
@@ -70,7 +72,7 @@ def shown(text: str) -> Shown:
         ()
     """
     if text.isascii():
-        return Shown(text)
+        return Shown(text, clear=text)
     found: list[str] = []
     tags = ""
     for name, table in (("zero_width", _ZERO_WIDTH), ("bidi", _BIDI), ("selectors", _SELECTORS)):
@@ -83,14 +85,14 @@ def shown(text: str) -> Shown:
         text = "".join(letter for letter in text if ord(letter) not in _TAGS)
         found.append("tags")
     if text.isascii():
-        return Shown(text, tuple(found), tags)
+        return Shown(text, tuple(found), tags, text)
     compatible = unicodedata.normalize("NFKC", text)
     folded = compatible.translate(_FOLDED)
     if _mixed(compatible):
         found.append("confusable")
     if compatible != unicodedata.normalize("NFC", text):
         found.append("compatible")
-    return Shown(folded, tuple(found), tags)
+    return Shown(folded, tuple(found), tags, compatible)
 
 
 def _mixed(text: str) -> bool:

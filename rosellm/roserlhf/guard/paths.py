@@ -116,7 +116,8 @@ def entries(text: str, workdir: str, home: str = "/root") -> tuple[Entry, ...]:
 
 _COMMON: Final = frozenset(
     "test tests main init __init__ index run check setup conftest readme makefile metric metrics score result results report data "
-    "config build solution cargo package lib mod utils answer output".split()
+    "config build solution cargo package lib mod utils answer answers output labels images features train valid expected input "
+    "targets grade grades status verdict reward outcome changelog license notebook state flag key".split()
 )
 """Names that so many files bear that a namesake elsewhere says nothing."""
 

@@ -108,7 +108,7 @@ def subjects(text: str) -> set[str]:
         >>> sorted(subjects("git objects that are not ancestors of the base commit"))
         ['history']
     """
-    small = text.lower()
+    small = " ".join(word for word in text.lower().split() if not word.strip("`'(").startswith(("/", "~")))
     return {name for name, words in SUBJECTS.items() if pattern(words).search(small)}
 
 

@@ -75,7 +75,7 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
         [('read', '/eval/x')]
     """
     setting = setting or Setting()
-    home = setting.others.get("home", "/root")
+    home = setting.others.get("home") or _home(setting.workdir)
     variables = setting.others.get("environment")
     known = {str(k): v for k, v in variables.items() if isinstance(v, str)} if isinstance(variables, Mapping) else {}
     start = Scene(setting.workdir, readers.read, home if isinstance(home, str) else "/root", known)
@@ -94,6 +94,12 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
 
 def _key(act: Act) -> tuple[Any, ...]:
     return (act.kind, act.target, act.detail, act.argument, act.span, act.via)
+
+
+def _home(workdir: str) -> str:
+    """Return the home that a working directory suggests: its own below `/home`, else root's."""
+    parts = workdir.split("/")
+    return "/".join(parts[:3]) if parts[:2] == ["", "home"] and len(parts) > 2 and parts[2] else "/root"
 
 
 def _as_called(arguments: Any, scene: Scene) -> Scene:

@@ -30,14 +30,14 @@ from typing import Any
 from rosellm.roserlhf.config import nearest
 from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.guard.act import KINDS, Act
-from rosellm.roserlhf.guard.concepts import CONCEPTS
+from rosellm.roserlhf.guard.concepts import CONCEPTS, paths_of
 from rosellm.roserlhf.guard.grounds import FIELDS, Grounds, grounds_of
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import SUBJECTS
 from rosellm.roserlhf.guard.setting import Setting
 
-QUESTIONS = ("certain", "reading", "writing", "running", "history", "source", "process", "runner", "address", "shortcut")
+QUESTIONS = ("certain", "reading", "writing", "history", "source", "process", "runner", "address", "shortcut", "opaque")
 """What a judge may ask about what a rule selects."""
 _PATTERNS = ("target", "detail", "via", "argument")
 _NOT = ("not_target", "not_detail")
@@ -102,8 +102,8 @@ class Rules:
             >>> rules = Rules.read()
             >>> from rosellm.roserlhf.guard.setting import Setting
             >>> setting = Setting(workdir="/app", hidden_tests=("/eval/**",))
-            >>> [one.rule for one in rules.suspicions([Act("read", "/eval/test_a.py")], setting)]
-            ['protected-read']
+            >>> [one.rule for one in rules.suspicions([Act("read", "/eval/test_a.py")], setting)][0]
+            'protected-read'
         """
         texts = list(_builtin()) if builtin else []
         texts += [(str(file), Path(file).read_text(encoding="utf-8")) for file in files]
@@ -213,15 +213,6 @@ def _text_condition(key: str, patterns: list[Any]) -> Condition:
 
 def _trait_condition(name: str, patterns: list[Any]) -> Condition:
     return lambda act, grounds: name in act.traits and any(one.search(act.traits[name]) for one in patterns)
-
-
-def paths_of(act: Act) -> tuple[str, ...]:
-    """Return the paths that an act is about: those of a link both, those of a program that is run its arguments' too."""
-    if act.kind == "link":
-        return (act.target, act.detail)
-    if act.kind == "run":
-        return (act.target, *(word for word in act.detail.split()[:64] if word.startswith("/")))
-    return (act.target,)
 
 
 def _among(fields: tuple[str, ...], least: Touch) -> Condition:

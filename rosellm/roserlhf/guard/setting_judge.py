@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+from rosellm.roserlhf.guard.grounds import grounds_of
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.verdict import Case, Verdict
+from rosellm.roserlhf.guard.weigh import WEIGHERS, View
+
+_LONGEST = 100_000
+"""Characters of the arguments that are looked at as text."""
 
 
 class SettingJudge:
-    """Weighs each suspicion by what the setting protects, allows and asks for."""
+    """Weighs each suspicion by what the setting protects, allows and asks for; the same case always gets the same verdict.
+
+    Args:
+        rules: those that made the suspicions; each says which question is asked of what it selects.
+    """
 
     def __init__(self, rules: Rules | None = None) -> None:
         self.rules = rules or Rules.read()
 
     async def __call__(self, case: Case) -> Verdict:
-        """Decide on a suspicious call."""
-        first = case.suspicions[0]
-        return Verdict(True, first.reason, first.rule)
+        """Decide on a suspicious call: a hack if one suspicion holds against the setting, honest if none does."""
+        acts = tuple(suspicion.act for suspicion in case.suspicions)
+        view = View(grounds_of(case.setting), case.tool, tuple(case.history), _text(case), acts, _path(case))
+        for suspicion in case.suspicions:
+            said = WEIGHERS[self.rules[suspicion.rule].weigh](suspicion.act, view)
+            if said:
+                return Verdict(True, f"{suspicion.reason}: {said}", suspicion.rule)
+        named = ", ".join(sorted({suspicion.rule for suspicion in case.suspicions}))
+        return Verdict(False, f"nothing that the setting protects is touched, or it is the agent's own ({named})")
+
+
+def _text(case: Case) -> str:
+    return "\n".join(str(value) for value in case.arguments.values())[:_LONGEST]
+
+
+def _path(case: Case) -> str:
+    named = (case.arguments.get(name) for name in ("path", "file_path", "filename", "file", "file_name"))
+    return next((one for one in named if isinstance(one, str)), "")

@@ -1,0 +1,103 @@
+"""Python -> acts: the program is parsed and read with an abstract interpreter; nothing of it runs.
+
+Traits that acts carry (a trait that does not apply is absent; flags are `yes`):
+
+| trait | of | meaning |
+|---|---|---|
+| where | all | part of the program: `import` (module level), `main` (under `__name__ == "__main__"` or in a function `main`), \
+`child` (after fork), `test NAME`, `function NAME`; code inside this code has its own, and this one's as `outer` |
+| file | all | path of the file that the program writes the code to in which this was found |
+| guess | read, write, fetch | the function is not known: an argument looks like a path or address |
+| mode | write | how the file was opened |
+| from | write, opaque | paths that the written data was read from, joined by spaces |
+| replaces, by | write | what was replaced in text that was read, and by what; joined by ` | ` |
+| stat | list | a path is only probed: does it exist, how large is it |
+| recursive, glob | list | folders below, too; the target is a pattern |
+| moved | delete | the path is renamed |
+| database, sql | read, write | the file is a database; the statement that writes to it |
+| module | read | dotted name of the module, or of what in it, whose source is read; the target's folder is unknown |
+| use | environment | `copy`: all variables are handed on to a child |
+| child | environment | it is set for a child only |
+| own | process, frame | it is the program's own process, child or function |
+| depth | frame | how far up the stack, if it is said |
+| hook | patch, define | something that is called from now on; the test runner's |
+| value | patch | what it is replaced by: `function`, `class`, `object`, `name`, `constant` |
+| always | patch | what the replacement returns whatever it is given: `true`, `none`, `0` |
+| calls | patch | dotted name of the original that the replacement goes on to call |
+| restores | patch | the original is put back |
+| mock | patch | by `mock.patch` or `monkeypatch`, which undo it |
+| object, data, unknown | patch | an attribute of a result of a call, of data that was read, of something that is not known |
+| owner, bases | define | the class, and what it derives from |
+| function | exit | function or statement that leaves |
+| source | opaque | what gave the code that only running would tell |
+| method, split | fetch | function; split of a data set |
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.python import calling, notebook, source, statements
+from rosellm.roserlhf.guard.python.findings import Findings, short
+from rosellm.roserlhf.guard.python.machine import Machine
+from rosellm.roserlhf.guard.python.value import Scope
+from rosellm.roserlhf.guard.scene import Scene
+
+_PATH = re.compile(r"(?<![\w/.])(?:~|\.{0,2})/[\w.@+\-*]+(?:/[\w.@+\-*]+)*")
+MOST_LOST = 40
+
+
+def acts_of_python(code: str, scene: Scene) -> list[Act]:
+    """Return what a piece of Python would do.
+
+    Args:
+        code: any text; what does not parse becomes `opaque` acts, with the paths in it as reads.
+        scene: where it would run.
+
+    Returns:
+        Acts in the order in which they would happen; functions that nobody calls come last.
+
+    Example:
+        >>> found = acts_of_python("p = '/'.join(['', 'etc', 'key']); print(open(p).read())", Scene("/app", lambda *_: []))
+        >>> [(act.kind, act.target, act.detail) for act in found if act.kind == "read"]
+        [('read', '/etc/key', 'open')]
+    """
+    parsed = source.read(code)
+    machine = Machine(scene, Findings(parsed.text, parsed.shift), Scope({}))
+    for magic in parsed.magics:
+        notebook.command(machine, magic.sign, magic.line, magic.body, None)
+    for text, span, why in parsed.lost[:MOST_LOST]:
+        _lost(machine, text, span, why)
+    statements.block(machine, parsed.body)
+    _rest(machine)
+    _written(machine)
+    return machine.findings.acts
+
+
+def _lost(machine: Machine, text: str, span: tuple[int, int], why: str) -> None:
+    """Note text that is not read, and the paths in it."""
+    machine.findings.at("opaque", why, short(text.strip(), 160), span)
+    for found in list(dict.fromkeys(_PATH.findall(text[: source.LONGEST * 10])))[:50]:
+        machine.findings.at("read", machine.path(found), "?", span)
+
+
+def _rest(machine: Machine) -> None:
+    """Read the functions that nobody called."""
+    for made, where in machine.waiting:
+        if id(made.node) not in machine.visited:
+            machine.findings.where = where
+            machine.calls = 0
+            calling.run(machine, made, [], {})
+    machine.findings.where = "import"
+
+
+def _written(machine: Machine) -> None:
+    """Read the files that the program writes, by their extension."""
+    for path, content in list(machine.files.items())[:32]:
+        name = path.rpartition("/")[2]
+        stem, dot, extension = name.rpartition(".")
+        if len(content.strip("\ufffc \n")) > 3:
+            scene = replace(machine.scene, variables={**machine.scene.variables, "__file__": path})
+            machine.nested(extension if dot and stem else name, content, None, "file", scene=scene, file=path)

@@ -1,0 +1,266 @@
+"""Calls: functions of the program are read with their arguments, those of libraries are looked up in the table."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any
+
+from rosellm.roserlhf.guard.python import apis, assigning, attributes, effects, expressions, fold, libraries, names, statements
+from rosellm.roserlhf.guard.python.fold import NOTHING
+from rosellm.roserlhf.guard.python.machine import DEEPEST_CALL, Machine
+from rosellm.roserlhf.guard.python.value import (
+    Choice,
+    Closure,
+    Contents,
+    File,
+    Instance,
+    Klass,
+    Method,
+    Partial,
+    Place,
+    Scope,
+    Thing,
+    choice,
+    known,
+    sources,
+    spread,
+    text,
+)
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One call of something that the program does not define."""
+
+    machine: Machine
+    name: str
+    """Canonical dotted name."""
+    arguments: list[Any]
+    keywords: dict[str, Any]
+    node: ast.AST | None
+    owner: Any = None
+    """What a method is called on."""
+
+    def argument(self, position: int, keyword: str = "", default: Any = None) -> Any:
+        """Return an argument; position -1 is the object itself."""
+        if position < 0:
+            return self.owner
+        if position < len(self.arguments):
+            return self.arguments[position]
+        return self.keywords.get(keyword, default)
+
+
+def knows(name: str) -> bool:
+    """Tell whether the reader knows what a function does."""
+    return name in fold.PURE or name in fold.CONSTANTS or name in libraries.HANDLERS or apis.table().find(name) is not None
+
+
+def call(machine: Machine, function: Any, arguments: list[Any], keywords: dict[str, Any], node: ast.AST | None) -> Any:
+    """Call a value."""
+    match function:
+        case Thing():
+            return _thing(machine, function, arguments, keywords, node)
+        case Method():
+            return _method(machine, function, arguments, keywords, node)
+        case Closure():
+            return run(machine, function, arguments, keywords)
+        case Partial():
+            return call(machine, function.function, [*function.arguments, *arguments], {**function.keywords, **keywords}, node)
+        case Klass():
+            return _instance(machine, function, arguments, keywords)
+        case Choice():
+            return choice([call(machine, one, arguments, keywords, node) for one in function.options])
+        case Instance():
+            inner = attributes.get(machine, function, "__call__")
+            return NOTHING if type(inner) is Method else call(machine, inner, arguments, keywords, node)
+    return NOTHING
+
+
+def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: dict[str, Any], node: ast.AST | None) -> Any:
+    name = function.name
+    made = Call(machine, name, arguments, keywords, node, function)
+    handler = libraries.HANDLERS.get(name)
+    if handler is not None:
+        return handler(made)
+    if name in fold.PURE:
+        return _fold(made)
+    api = apis.table().find(name)
+    if api is None and "." in name:
+        last = name[name.rindex(".") + 1 :]
+        handler = libraries.METHODS.get(last)
+        if handler is not None:
+            made.owner = Thing(name[: -len(last) - 1], function.subject)
+            return handler(made)
+        api = apis.table().methods.get(last)
+        if api is not None:
+            made.owner = Thing(name[: -len(last) - 1], function.subject)
+    if api is not None:
+        return effects.of(made, api)
+    return effects.guess(made)
+
+
+def _fold(made: Call) -> Any:
+    """Call a function that only computes."""
+    if any(type(one) in (Choice, Place) for one in made.arguments):
+        plain = [spread(lambda one: one.text if type(one) is Place else one, one) for one in made.arguments]
+        return (
+            spread(lambda *each: _fold(Call(made.machine, made.name, list(each), made.keywords, made.node)), *plain)
+            if any(type(one) is Choice for one in plain)
+            else _fold(Call(made.machine, made.name, plain, made.keywords, made.node))
+        )
+    if all(map(known, made.arguments)) and all(map(known, made.keywords.values())):
+        found = fold.call(made.name, made.arguments, made.keywords)
+        if made.name in fold.DECODERS and type(found) in (str, bytes) and len(found) > 3 and found != made.argument(0):
+            made.machine.findings.add("decode", effects.short(text(found)), made.name, made.node)
+        return found
+    read = sources(*made.arguments)
+    if made.name == "str" and made.arguments:
+        one = made.arguments[0]
+        return Contents(read) if read else text(one)
+    if made.name == "sorted" and made.arguments and type(made.arguments[0]) is list:
+        return made.arguments[0]
+    if made.name in ("os.path.dirname", "os.path.basename") or made.name == "os.fspath":
+        return fold.call(made.name, [text(made.argument(0))], {})
+    if made.name in ("min", "max") and made.arguments:
+        return (
+            choice(made.arguments[0][:8]) if type(made.arguments[0]) is list and made.arguments[0] else choice(made.arguments[:8])
+        )
+    return Contents(read) if read else Thing(f"{made.name}()")
+
+
+def _method(machine: Machine, function: Method, arguments: list[Any], keywords: dict[str, Any], node: ast.AST | None) -> Any:
+    owner, name = function.owner, function.name
+    made = Call(machine, name, arguments, keywords, node, owner)
+    kind = type(owner)
+    if kind is Place:
+        return libraries.place_method(made)
+    if kind is File:
+        return libraries.file_method(made)
+    if kind is Contents:
+        return libraries.contents_method(made)
+    if kind in (list, dict, set):
+        found = libraries.collection_method(made)
+        if found is not None:
+            return found
+    if kind in (Instance, Thing):
+        handler = libraries.METHODS.get(name)
+        if handler is not None:
+            return handler(made)
+        api = apis.table().methods.get(name)
+        return effects.of(made, api) if api is not None else effects.guess(made)
+    if any(type(one) is Choice for one in arguments):
+        return spread(lambda *each: fold.method(owner, name, list(each), keywords), *arguments)
+    found = fold.method(owner, name, arguments, keywords)
+    if name == "decode" and arguments and type(found) in (str, bytes):
+        machine.findings.add("decode", effects.short(text(found)), f"decode {text(arguments[0])}", node)
+    return found
+
+
+def _instance(machine: Machine, klass: Klass, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    made = Instance(klass, {})
+    start = attributes.of_class(klass, "__init__")
+    if type(start) is Closure:
+        run(machine, start, [made, *arguments], keywords)
+    return made
+
+
+def run(machine: Machine, function: Closure, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """Read the body of a function with its arguments; a further time only while there is fuel."""
+    node = function.node
+    again = id(node) in machine.visited
+    if machine.calls >= DEEPEST_CALL or (again and not machine.spend(8)):
+        return NOTHING
+    machine.visited.add(id(node))
+    outer, returned, leaving, where = machine.scope, machine.returned, machine.leaving, machine.findings.where
+    machine.scope = Scope(_bound(machine, function, arguments, keywords), function.scope)
+    machine.returned, machine.leaving = [], ""
+    machine.calls += 1
+    try:
+        if type(node) is ast.Lambda:
+            return expressions.evaluate(machine, node.body)
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        machine.findings.where = statements.part(where, node.name, called=True)
+        statements.block(machine, node.body)
+        if any(type(one) is list for one in machine.returned) and len(machine.returned) > 1:
+            return [one for inner in machine.returned for one in (inner if type(inner) is list else [inner])]
+        return choice(machine.returned) if machine.returned else None
+    finally:
+        machine.calls -= 1
+        machine.scope, machine.returned, machine.leaving, machine.findings.where = outer, returned, leaving, where
+
+
+def _bound(machine: Machine, function: Closure, arguments: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
+    """Bind parameters; those that nothing is known of stay unknown."""
+    names_of = function.node.args
+    positional = [*names_of.posonlyargs, *names_of.args]
+    bound: dict[str, Any] = {one.arg: NOTHING for one in (*positional, *names_of.kwonlyargs)}
+    if function.defaults:
+        bound.update({one.arg: value for one, value in zip(positional[-len(function.defaults) :], function.defaults, strict=False)})
+    bound.update(function.keyword_defaults)
+    bound.update({one.arg: value for one, value in zip(positional, arguments, strict=False)})
+    extra = {}
+    for name, value in keywords.items():
+        if name in bound:
+            bound[name] = value
+        else:
+            extra[name] = value
+    if names_of.vararg:
+        bound[names_of.vararg.arg] = tuple(arguments[len(positional) :])
+    if names_of.kwarg:
+        bound[names_of.kwarg.arg] = extra
+    return bound
+
+
+def bind(machine: Machine, target: ast.AST, value: Any) -> None:
+    """Bind the target of an assignment, loop or `with`."""
+    kind = type(target)
+    if kind is ast.Name:
+        assert isinstance(target, ast.Name)
+        machine.assign(target.id, value)
+        if type(value) is Thing and "." in value.name:
+            machine.saved[target.id] = value.name
+    elif kind in (ast.Tuple, ast.List):
+        assert isinstance(target, ast.Tuple | ast.List)
+        _unpack(machine, target.elts, value)
+    elif kind is ast.Starred:
+        assert isinstance(target, ast.Starred)
+        bind(machine, target.value, value)
+    elif kind is ast.Attribute:
+        assert isinstance(target, ast.Attribute)
+        assigning.attribute(machine, target, value)
+    elif kind is ast.Subscript:
+        assert isinstance(target, ast.Subscript)
+        assigning.element(machine, target, value)
+
+
+def _unpack(machine: Machine, targets: list[ast.expr], value: Any) -> None:
+    if type(value) is Choice:
+        value = value.options[0]
+    if type(value) in (list, tuple, str, bytes) and not any(type(one) is ast.Starred for one in targets):
+        values = list(value)
+        if len(values) == len(targets):
+            for target, one in zip(targets, values, strict=True):
+                bind(machine, target, one)
+            return
+    if type(value) in (list, tuple):
+        star = next((i for i, one in enumerate(targets) if type(one) is ast.Starred), len(targets))
+        after = len(targets) - star - 1
+        for at, target in enumerate(targets):
+            if at == star:
+                bind(machine, target, list(value[star : len(value) - after] if after else value[star:]))
+            else:
+                index = at if at < star else at - len(targets)
+                bind(machine, target, value[index] if -len(value) <= index < len(value) else NOTHING)
+        return
+    for target in targets:
+        bind(
+            machine,
+            target,
+            value if type(value) is Contents else expressions.iterate(machine, value)[0] if type(value) is Thing else NOTHING,
+        )
+
+
+def is_module(machine: Machine, name: str) -> bool:
+    """Tell whether a dotted name is a module that the program imported."""
+    return name in machine.modules or names.library(name)

@@ -1,0 +1,170 @@
+"""Functions and classes as they are defined: special methods, hooks of test runners, shortcuts."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from rosellm.roserlhf.guard.python.findings import short
+from rosellm.roserlhf.guard.python.machine import Machine
+from rosellm.roserlhf.guard.python.value import Choice, Closure, Instance, Klass, Partial, Thing, known, names_in
+
+COMPARING = names_in(
+    "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __bool__ __len__ __contains__ __class__ __instancecheck__ "
+    "__subclasscheck__ __array_ufunc__ __array_function__ __torch_function__ __float__ __int__ __index__ __abs__ "
+    "__sub__ __rsub__ __round__ __iter__ __getattr__ __getattribute__ __nonzero__ __cmp__ __call__ __repr__ __str__ "
+    "__array__ __array_priority__ __isclose__ __complex__"
+)
+ANSWERS = names_in(
+    "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __bool__ __contains__ __instancecheck__ __subclasscheck__ __nonzero__"
+)
+MODULE_HOOKS = names_in("load_tests setUpModule tearDownModule setup_module teardown_module __getattr__ __dir__")
+
+
+def always(node: ast.AST) -> str | None:
+    """Return what a function returns whatever it is given, in words; None if it depends on something."""
+    if isinstance(node, ast.Lambda):
+        return _same(node.body)
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    found = set()
+    body = (
+        node.body[1:]
+        if node.body and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant)
+        else node.body
+    )
+    for one in _own_nodes(body):
+        if isinstance(one, ast.Return):
+            found.add(_same(one.value))
+        elif isinstance(one, ast.Yield | ast.YieldFrom | ast.Raise):
+            return None
+    if len(found) == 1:
+        return found.pop()
+    return "nothing" if not found else None
+
+
+def _own_nodes(body: list[ast.stmt]) -> list[ast.AST]:
+    """Return the nodes of a body without those of functions inside it."""
+    found: list[ast.AST] = []
+    todo: list[ast.AST] = list(body)
+    while todo:
+        one = todo.pop()
+        found.append(one)
+        if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            todo.extend(ast.iter_child_nodes(one))
+    return found
+
+
+def _same(value: ast.expr | None) -> str | None:
+    if value is None:
+        return "None"
+    if isinstance(value, ast.Constant):
+        return short(repr(value.value), 40).lower() if isinstance(value.value, bool) else short(repr(value.value), 40)
+    if isinstance(value, ast.UnaryOp) and isinstance(value.operand, ast.Constant):
+        return short(ast.unparse(value), 40)
+    if (
+        isinstance(value, ast.BoolOp)
+        and isinstance(value.op, ast.Or)
+        and any(isinstance(one, ast.Constant) and one.value is True for one in value.values)
+    ):
+        return "true"
+    if isinstance(value, ast.Compare) and len(value.comparators) == 1 and ast.dump(value.left) == ast.dump(value.comparators[0]):
+        return "true" if isinstance(value.ops[0], ast.Eq | ast.Is | ast.LtE | ast.GtE) else "false"
+    return None
+
+
+def nature(machine: Machine, value: Any) -> dict[str, str]:
+    """Return traits of what replaces something: `always` with what it returns, `calls` if it goes on to the original."""
+    traits: dict[str, str] = {}
+    if type(value) is Partial:
+        value = value.function
+    if type(value) is Closure:
+        traits["value"] = "function"
+        same = always(value.node)
+        if same is not None:
+            traits["always"] = same
+        for one in ast.walk(value.node):
+            if isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id in machine.saved:
+                traits["calls"] = machine.saved[one.func.id]
+                break
+    elif type(value) in (Klass, Instance):
+        traits["value"] = "class" if type(value) is Klass else "object"
+    elif type(value) is Thing:
+        traits["value"] = "name"
+    elif known(value):
+        traits["value"] = "constant"
+    return traits
+
+
+def special(machine: Machine, owner: str, name: str, value: Any, node: ast.AST | None, **traits: str) -> None:
+    """Add the definition of a special method, with what it always answers if it does."""
+    if name not in COMPARING:
+        return
+    if type(value) is Choice:
+        value = value.options[0]
+    if type(value) is Closure:
+        same = always(value.node)
+        detail = f"always {same}" if same is not None else "compares" if name in ANSWERS else "computes"
+    elif value is None:
+        detail = "None"
+    else:
+        detail = f"is {short(str(value), 40)}" if known(value) else "computes"
+    if name in (
+        "__repr__",
+        "__str__",
+        "__iter__",
+        "__len__",
+        "__call__",
+        "__int__",
+        "__float__",
+        "__index__",
+    ) and not detail.startswith("always"):
+        return
+    machine.findings.add("define", name, detail, node, owner=owner, **traits)
+
+
+def klass(machine: Machine, node: ast.ClassDef, made: Klass) -> None:
+    """Add the special methods of a class."""
+    bases = " ".join(_name(one) for one in made.bases)
+    traits = {"bases": bases} if bases else {}
+    for name, value in made.names.items():
+        if name in COMPARING:
+            special(machine, made.name, name, value, getattr(value, "node", node), **traits)
+
+
+def _name(value: Any) -> str:
+    return value.name if type(value) in (Thing, Klass) and value.name else "?"
+
+
+def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, made: Closure) -> None:
+    """Add hooks of test runners, and shortcuts that a function takes."""
+    if node.name.startswith("pytest_") or (node.name in MODULE_HOOKS and machine.scope.parent is None):
+        same = always(node)
+        machine.findings.add("define", node.name, f"always {same}" if same is not None else "hook", node, hook="yes")
+
+
+def module_name(machine: Machine, name: str, value: Any, node: ast.AST) -> None:
+    """Add names of a module that a test runner reads."""
+    if name in ("pytest_plugins", "collect_ignore", "collect_ignore_glob", "pytestmark", "__test__", "__unittest"):
+        machine.findings.add("define", name, short(repr(value), 80) if known(value) else "?", node, hook="yes")
+
+
+def decorated(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, function: Any, decorator: ast.expr) -> None:
+    """Add what decorators make of a function: fixtures for all tests, skips, hooks."""
+    words = machine.findings.source(decorator, 120)
+    if "fixture" in words and "autouse" in words:
+        machine.findings.add("define", node.name, "autouse fixture", decorator, hook="yes")
+    elif "hookimpl" in words or "hookwrapper" in words:
+        machine.findings.add("define", node.name, short(words, 60), decorator, hook="yes")
+    elif "mark.skip" in words or "mark.xfail" in words or "expectedFailure" in words:
+        machine.findings.add("code", "skips test", words, decorator)
+
+
+def swallowed(machine: Machine, node: ast.Try) -> None:
+    """Add assertions whose failure is swallowed."""
+
+
+def assertion(machine: Machine, node: ast.Assert) -> None:
+    """Add assertions that always hold."""
+    if isinstance(node.test, ast.Constant) and node.test.value:
+        machine.findings.add("code", "assertion always holds", machine.findings.source(node), node)

@@ -1,0 +1,375 @@
+"""Expressions -> values, constants folded."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from rosellm.roserlhf.guard.act import UNKNOWN
+from rosellm.roserlhf.guard.python import attributes, calling, fold, names
+from rosellm.roserlhf.guard.python.fold import NOTHING
+from rosellm.roserlhf.guard.python.machine import ABSENT, DEEPEST_EXPRESSION, Machine
+from rosellm.roserlhf.guard.python.source import UNKNOWN_NAME
+from rosellm.roserlhf.guard.python.value import (
+    Closure,
+    Contents,
+    File,
+    Instance,
+    Place,
+    Scope,
+    Thing,
+    choice,
+    known,
+    options,
+    sources,
+    spread,
+    sure,
+    text,
+)
+
+MOST_ELEMENTS = 2048
+
+
+def evaluate(machine: Machine, node: ast.AST | None) -> Any:
+    """Return the value of an expression, and note what it does."""
+    if type(node) is ast.Constant:
+        value = node.value
+        return value if type(value) is not str or UNKNOWN_NAME not in value else value.replace(UNKNOWN_NAME, UNKNOWN)
+    function = _EXPRESSIONS.get(type(node))
+    if function is None:
+        return NOTHING
+    if machine.depth > DEEPEST_EXPRESSION:
+        _too_deep(machine, node)
+        return NOTHING
+    machine.depth += 1
+    try:
+        return function(machine, node)
+    finally:
+        machine.depth -= 1
+
+
+def _too_deep(machine: Machine, node: ast.AST | None) -> None:
+    if node is None or id(node) in machine.visited:
+        return
+    machine.findings.add("opaque", "nested too deep", type(node).__name__, node)
+    for one in ast.walk(node):
+        machine.visited.add(id(one))
+        if type(one) is ast.Constant and type(one.value) is str and "/" in one.value:
+            machine.findings.add("read", machine.path(one.value), "?", one, guess="yes")
+
+
+def _name(machine: Machine, node: ast.Name) -> Any:
+    value = machine.lookup(node.id)
+    if value is not ABSENT:
+        return value
+    return unbound(machine, node.id)
+
+
+def unbound(machine: Machine, name: str) -> Any:
+    """Return what a name means that the program does not bind."""
+    if name in names.BUILTINS:
+        return Thing(name)
+    if name == UNKNOWN_NAME:
+        return UNKNOWN
+    if name == "__name__":
+        return Thing("__name__")
+    if name == "__file__":
+        return machine.scene.variables.get("__file__", machine.path("") + "/" + UNKNOWN)
+    for star in machine.stars:
+        found = names.canonical(f"{star}.{name}")
+        if calling.knows(found):
+            return Thing(found)
+    if name in names.USUAL:
+        return Thing(names.canonical(names.USUAL[name]))
+    if name in names.STANDARD:
+        return Thing(names.canonical(name))
+    return Thing(f"{machine.stars[0]}.{name}" if machine.stars else "")
+
+
+def _attribute(machine: Machine, node: ast.Attribute) -> Any:
+    return attributes.get(machine, evaluate(machine, node.value), node.attr, node)
+
+
+def _binary(machine: Machine, node: ast.BinOp) -> Any:
+    chain = [node]
+    while type(chain[-1].left) is ast.BinOp:
+        chain.append(chain[-1].left)
+    value = evaluate(machine, chain[-1].left)
+    for one in reversed(chain):
+        right = evaluate(machine, one.right)
+        kind = type(one.op)
+        found = spread(lambda a, b, kind=kind: fold.binary(kind, a, b), value, right)
+        if found is NOTHING and (read := sources(value, right)):
+            found = Contents(read)
+        value = found
+    return value
+
+
+def _joined(machine: Machine, node: ast.JoinedStr) -> Any:
+    parts: list[Any] = []
+    for part in node.values:
+        if type(part) is ast.Constant and type(part.value) is str:
+            parts.append(part.value.replace(UNKNOWN_NAME, UNKNOWN) if UNKNOWN_NAME in part.value else part.value)
+        elif type(part) is ast.FormattedValue:
+            value = evaluate(machine, part.value)
+            spec = text(evaluate(machine, part.format_spec)) if part.format_spec else ""
+            parts.append(spread(lambda one, part=part, spec=spec: fold.formatted(one, part.conversion, spec), value))
+    joined = spread(lambda *pieces: "".join(pieces), *parts)
+    return joined if fold.small(joined) else UNKNOWN
+
+
+def _elements(machine: Machine, nodes: list[ast.expr]) -> list[Any]:
+    values: list[Any] = []
+    for one in nodes:
+        if type(one) is ast.Starred:
+            inner = evaluate(machine, one.value)
+            values.extend(inner if type(inner) in (list, tuple) else iterate(machine, inner, one))
+        else:
+            values.append(evaluate(machine, one))
+    return values
+
+
+def _list(machine: Machine, node: ast.List | ast.Set) -> Any:
+    return _elements(machine, node.elts)
+
+
+def _tuple(machine: Machine, node: ast.Tuple) -> Any:
+    return tuple(_elements(machine, node.elts))
+
+
+def _dict(machine: Machine, node: ast.Dict) -> Any:
+    found: dict[Any, Any] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        held = evaluate(machine, value)
+        if key is None:
+            if type(held) is dict:
+                found.update(held)
+            elif type(held) is Thing and held.name == "os.environ":
+                machine.findings.add("environment", "*", "read", node, use="copy")
+            continue
+        name = evaluate(machine, key)
+        if known(name) and type(name) in (str, bytes, int, float, bool, type(None), tuple):
+            found[name] = held
+    return found
+
+
+def _unary(machine: Machine, node: ast.UnaryOp) -> Any:
+    value = evaluate(machine, node.operand)
+    if not sure(value):
+        return NOTHING
+    try:
+        match node.op:
+            case ast.Not():
+                return not value
+            case ast.USub():
+                return -value
+            case ast.Invert():
+                return ~value
+    except fold.ERRORS:
+        return NOTHING
+    return value
+
+
+def _boolean(machine: Machine, node: ast.BoolOp) -> Any:
+    values = [evaluate(machine, one) for one in node.values]
+    is_and = type(node.op) is ast.And
+    for value in values[:-1]:
+        if type(value) in (Closure, Place, File, Instance):
+            decided = True
+        elif sure(value):
+            decided = bool(value)
+        else:
+            return choice([one for one in values if one is not None and one is not NOTHING and one != ""] or [NOTHING])
+        if decided != is_and:
+            return value
+    return values[-1]
+
+
+def _compare(machine: Machine, node: ast.Compare) -> Any:
+    left = evaluate(machine, node.left)
+    outcome: Any = True
+    for kind, right_node in zip(node.ops, node.comparators, strict=True):
+        right = evaluate(machine, right_node)
+        attributes.compared(machine, left, type(kind), right, node)
+        if outcome is not True or not (sure(left) and sure(right)):
+            outcome = NOTHING
+        else:
+            try:
+                outcome = fold.COMPARE[type(kind)](left, right)
+            except fold.ERRORS:
+                outcome = NOTHING
+            if outcome is False:
+                return False
+        left = right
+    return outcome
+
+
+def _conditional(machine: Machine, node: ast.IfExp) -> Any:
+    test = evaluate(machine, node.test)
+    if sure(test):
+        if not test:
+            return evaluate(machine, node.orelse)
+        return evaluate(machine, node.body)
+    return choice((evaluate(machine, node.body), evaluate(machine, node.orelse)))
+
+
+def _subscript(machine: Machine, node: ast.Subscript) -> Any:
+    owner = evaluate(machine, node.value)
+    if type(node.slice) is ast.Slice:
+        bounds = [evaluate(machine, one) for one in (node.slice.lower, node.slice.upper, node.slice.step)]
+        bounds = [
+            None if part is None else value
+            for part, value in zip((node.slice.lower, node.slice.upper, node.slice.step), bounds, strict=True)
+        ]
+        return spread(lambda one: _sliced(one, bounds), owner)
+    index = evaluate(machine, node.slice)
+    return spread(lambda one, at: attributes.item(machine, one, at, node), owner, index)
+
+
+def _sliced(owner: Any, bounds: list[Any]) -> Any:
+    if type(owner) in (Contents, File):
+        return owner
+    if type(owner) is str and not sure(owner) and not (bounds[0] is None and bounds[1] is None):
+        return UNKNOWN
+    if type(owner) not in (str, bytes, list, tuple) or not all(one is None or type(one) is int for one in bounds):
+        return owner if type(owner) is Thing and owner.name == "sys.argv" else NOTHING if type(owner) is not list else owner
+    try:
+        return owner[slice(*bounds)]
+    except ValueError:
+        return NOTHING
+
+
+def _lambda(machine: Machine, node: ast.Lambda) -> Any:
+    return closure(machine, node)
+
+
+def closure(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Closure:
+    """Make a function of its definition."""
+    defaults = [evaluate(machine, one) for one in node.args.defaults]
+    keywords = {
+        one.arg: evaluate(machine, default)
+        for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        if default is not None
+    }
+    made = Closure(node, machine.scope, defaults, keywords)
+    if id(node) not in machine.visited:
+        machine.waiting.append((made, machine.findings.where))
+    return made
+
+
+def _comprehension(machine: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Any:
+    found: list[Any] = []
+    outer = machine.scope
+    machine.scope = Scope({}, outer)
+    try:
+        _generate(machine, node, 0, found)
+    finally:
+        machine.scope = outer
+    if type(node) is ast.DictComp:
+        return {key: value for key, value in found if known(key) and type(key) not in (list, dict, set)}
+    return found
+
+
+def _generate(machine: Machine, node: Any, level: int, found: list[Any]) -> None:
+    if level == len(node.generators):
+        if type(node) is ast.DictComp:
+            found.append((evaluate(machine, node.key), evaluate(machine, node.value)))
+        else:
+            found.append(evaluate(machine, node.elt))
+        return
+    generator = node.generators[level]
+    for count, value in enumerate(iterate(machine, evaluate(machine, generator.iter), generator.iter)):
+        if len(found) >= MOST_ELEMENTS or (count and not machine.spend(2)):
+            break
+        calling.bind(machine, generator.target, value)
+        tests = [evaluate(machine, one) for one in generator.ifs]
+        if any(sure(test) and not test for test in tests):
+            continue
+        _generate(machine, node, level + 1, found)
+
+
+def iterate(machine: Machine, value: Any, node: ast.AST | None = None) -> list[Any]:
+    """Return the elements of a value."""
+    found: list[Any] = []
+    for one in options(value):
+        match one:
+            case list() | tuple():
+                found.extend(one)
+            case str() if not sure(one):
+                found.append(UNKNOWN)
+            case str() | bytes() | set() | dict():
+                found.extend(one)
+            case Contents():
+                found.append(one)
+            case File():
+                found.append(attributes.contents(machine, one))
+            case Thing():
+                found.append(attributes.element(machine, one, node))
+            case _:
+                found.append(NOTHING)
+    return found[:MOST_ELEMENTS]
+
+
+def _walrus(machine: Machine, node: ast.NamedExpr) -> Any:
+    value = evaluate(machine, node.value)
+    calling.bind(machine, node.target, value)
+    return value
+
+
+def _inner(machine: Machine, node: Any) -> Any:
+    return evaluate(machine, node.value)
+
+
+def _yield(machine: Machine, node: ast.Yield | ast.YieldFrom) -> Any:
+    value = evaluate(machine, node.value)
+    machine.returned.append([value] if type(node) is ast.Yield else value)
+    return NOTHING
+
+
+def _call(machine: Machine, node: ast.Call) -> Any:
+    function = evaluate(machine, node.func)
+    arguments: list[Any] = []
+    for one in node.args:
+        if type(one) is ast.Starred:
+            inner = evaluate(machine, one.value)
+            arguments.extend(inner if type(inner) in (list, tuple) else [inner])
+        else:
+            arguments.append(evaluate(machine, one))
+    keywords: dict[str, Any] = {}
+    for word in node.keywords:
+        value = evaluate(machine, word.value)
+        if word.arg is not None:
+            keywords[word.arg] = value
+        elif type(value) is dict:
+            keywords.update({key: held for key, held in value.items() if type(key) is str})
+    return calling.call(machine, function, arguments, keywords, node)
+
+
+_EXPRESSIONS: dict[type, Callable[[Machine, Any], Any]] = {
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.BinOp: _binary,
+    ast.JoinedStr: _joined,
+    ast.List: _list,
+    ast.Set: _list,
+    ast.Tuple: _tuple,
+    ast.Dict: _dict,
+    ast.UnaryOp: _unary,
+    ast.BoolOp: _boolean,
+    ast.Compare: _compare,
+    ast.IfExp: _conditional,
+    ast.Subscript: _subscript,
+    ast.Lambda: _lambda,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _comprehension,
+    ast.NamedExpr: _walrus,
+    ast.Await: _inner,
+    ast.Starred: _inner,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield,
+    ast.Call: _call,
+    ast.FormattedValue: _inner,
+}

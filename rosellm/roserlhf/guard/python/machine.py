@@ -1,0 +1,158 @@
+"""The state of a program that is read: names, files written, fuel; and what passes between the parts of the reader."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.python import places
+from rosellm.roserlhf.guard.python.findings import Findings
+from rosellm.roserlhf.guard.python.value import STAR, Choice, Scope, Thing, choice, paths
+from rosellm.roserlhf.guard.scene import Scene
+
+FUEL = 4000
+"""Steps that repetitions may take: further rounds of loops, further calls of one function. A first visit is free."""
+DEEPEST_CALL = 6
+DEEPEST_EXPRESSION = 110
+MOST_NESTED_READS = 48
+"""Pieces of other languages that are read."""
+
+
+@dataclass(slots=True, eq=False)
+class Machine:
+    """One program."""
+
+    scene: Scene
+    findings: Findings
+    scope: Scope
+    fuel: int = FUEL
+    depth: int = 0
+    """Of expressions."""
+    calls: int = 0
+    """Functions that are being read inside each other."""
+    dead: bool = False
+    """The branch that is read would not run as far as is known: it changes no value."""
+    visited: set[int] = field(default_factory=set)
+    """Bodies and branches that were read."""
+    log: list[dict[tuple[int, str], tuple[Scope, Any]]] = field(default_factory=list)
+    """For each branch that is being read, what its names were before."""
+    waiting: list[Any] = field(default_factory=list)
+    """Functions that were defined: those that nobody called are read at the end."""
+    returned: list[Any] = field(default_factory=list)
+    leaving: str = ""
+    """`return`, `break`, `continue`, while a block is being left."""
+    modules: set[str] = field(default_factory=set)
+    """Modules that were imported."""
+    stars: list[str] = field(default_factory=list)
+    """Modules whose names were all imported."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Contents of files that were written, by absolute path."""
+    reads: int = 0
+    guards: list[str] = field(default_factory=list)
+    """What tells that a test is looking, in the conditions around what is being read."""
+    saved: dict[str, str] = field(default_factory=dict)
+    """Names of this program that hold what is, or was, at a dotted name: name -> dotted name."""
+
+    def spend(self, steps: int = 1) -> bool:
+        """Take fuel for a repetition; False if there is none left."""
+        self.fuel -= steps
+        return self.fuel > 0
+
+    # Names
+
+    def assign(self, name: str, value: Any) -> None:
+        """Bind a name in the scope that it belongs to."""
+        scope = self.scope
+        while name in scope.shared and scope.parent is not None:
+            scope = scope.parent
+        if self.log:
+            self.log[-1].setdefault((id(scope), name), (scope, scope.names.get(name, _ABSENT)))
+        scope.names[name] = value
+
+    def lookup(self, name: str) -> Any:
+        """Return what a name is bound to, `ABSENT` if to nothing."""
+        scope: Scope | None = self.scope
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return _ABSENT
+
+    def start_branch(self) -> None:
+        """Begin a branch: what it binds can be taken back."""
+        self.log.append({})
+
+    def end_branch(self, keep: bool) -> list[tuple[Scope, str, Any]]:
+        """End a branch; return what it bound. If it is not kept, names are what they were before."""
+        changed = []
+        log = self.log.pop()
+        for (_, name), (scope, before) in log.items():
+            changed.append((scope, name, scope.names.get(name, _ABSENT)))
+            if not keep:
+                if before is _ABSENT:
+                    scope.names.pop(name, None)
+                else:
+                    scope.names[name] = before
+            elif self.log:
+                self.log[-1].setdefault((id(scope), name), (scope, before))
+        return changed
+
+    def merge(self, changes: Iterable[tuple[Scope, str, Any]]) -> None:
+        """Make names be either what they are now or what a branch bound."""
+        for scope, name, value in changes:
+            now = scope.names.get(name, _ABSENT)
+            if value is _ABSENT or now is value:
+                continue
+            if self.log:
+                self.log[-1].setdefault((id(scope), name), (scope, now))
+            scope.names[name] = value if now is _ABSENT else choice((now, value))
+
+    # Acts
+
+    def path(self, text: str) -> str:
+        """Resolve a path."""
+        return places.absolute(text, self.scene.workdir, self.scene.home, self.scene.links)
+
+    def paths(self, value: Any) -> list[str]:
+        """Resolve the paths that a value may be."""
+        return list(dict.fromkeys(self.path(one) for one in paths(value)))
+
+    def nested(
+        self, language: str, code: str, node: ast.AST | None, *disguises: str, scene: Scene | None = None, **traits: str
+    ) -> list[Act]:
+        """Read code of another language, or Python in a string."""
+        self.reads += 1
+        if self.reads > MOST_NESTED_READS:
+            self.findings.add("opaque", "more code inside this code than is read", language, node)
+            return []
+        inner = (scene or self.scene).inside(files={**self.scene.files, **self.files} if self.files else self.scene.files)
+        acts = inner.read(language, code.replace(STAR, "*"), inner)
+        self.findings.adopt(acts, node, *disguises, **traits)
+        return acts
+
+    def change(self, **changes: Any) -> None:
+        """Change the scene: working directory, variables, links."""
+        if not self.dead:
+            self.scene = replace(self.scene, **changes)
+
+    @contextlib.contextmanager
+    def inside(self, where: str) -> Iterator[None]:
+        """Be in another part of the program."""
+        before, self.findings.where = self.findings.where, where
+        try:
+            yield
+        finally:
+            self.findings.where = before
+
+
+_ABSENT = Thing("absent")
+ABSENT = _ABSENT
+
+
+def first(value: Any) -> Any:
+    """Return the first option of a value."""
+    return value.options[0] if type(value) is Choice else value

@@ -1,0 +1,236 @@
+"""Values of a program that is read, not run: Python's own constants, and these stand-ins for what only running would tell.
+
+Constants are themselves (`str`, `bytes`, `int`, `list`, `dict`, …); a string holds `UNKNOWN` where a part of it is not known.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rosellm.roserlhf.guard.act import UNKNOWN
+
+STAR = "\ue000"
+"""A star of a glob that only running would fill in; twice: any folders. It leaves as `*`."""
+MOST_OPTIONS = 8
+"""Values that one name is followed through at once."""
+LONGEST_NAME = 160
+
+
+def names_in(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+@dataclass(slots=True, eq=False)
+class Thing:
+    """Something known by how it is reached: `os.path.join`, `psutil.Process().environ`; the empty name is not known at all."""
+
+    name: str = ""
+    subject: Any = None
+    """What it is about: the path of a file, the URL of a request."""
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A `pathlib` path."""
+
+    text: str
+
+
+@dataclass(slots=True, eq=False)
+class File:
+    """An open file."""
+
+    path: str
+    writes: bool = False
+    name: str = "open"
+
+
+@dataclass(slots=True, eq=False)
+class Contents:
+    """What was read from files, or was computed from it."""
+
+    paths: tuple[str, ...]
+    edits: tuple[tuple[str, str], ...] = ()
+    """Replacements made in it: (old, new)."""
+    name: str = ""
+    """Function that read it."""
+
+
+@dataclass(slots=True, eq=False)
+class Choice:
+    """One of several values."""
+
+    options: tuple[Any, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """Names of a module, class or function."""
+
+    names: dict[str, Any]
+    parent: Scope | None = None
+    shared: set[str] = field(default_factory=set)
+    """Names declared `global` or `nonlocal`."""
+
+
+@dataclass(slots=True, eq=False)
+class Closure:
+    """A function of the program."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    scope: Scope
+    defaults: list[Any]
+    keyword_defaults: dict[str, Any]
+    owner: Klass | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Klass:
+    """A class of the program."""
+
+    name: str
+    names: dict[str, Any]
+    bases: list[Any]
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """An object of a class of the program."""
+
+    klass: Klass
+    names: dict[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Method:
+    """An attribute of a value, to be called."""
+
+    owner: Any
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Partial:
+    """`functools.partial`."""
+
+    function: Any
+    arguments: list[Any]
+    keywords: dict[str, Any]
+
+
+def choice(values: Iterable[Any]) -> Any:
+    """Join values into one: the value itself if they agree."""
+    found: list[Any] = []
+    for value in values:
+        for option in value.options if type(value) is Choice else (value,):
+            if not any(option is one or (type(option) is type(one) and option == one) for one in found):
+                found.append(option)
+            if len(found) >= MOST_OPTIONS:
+                return Choice(tuple(found))
+    return found[0] if len(found) == 1 else Choice(tuple(found))
+
+
+def options(value: Any) -> tuple[Any, ...]:
+    """Return the values that a value may be."""
+    return value.options if type(value) is Choice else (value,)
+
+
+def spread(function: Callable[..., Any], *values: Any) -> Any:
+    """Apply a function to each combination of options."""
+    if not any(type(value) is Choice for value in values):
+        return function(*values)
+    combinations = itertools.islice(itertools.product(*map(options, values)), MOST_OPTIONS)
+    return choice([function(*each) for each in combinations])
+
+
+def text(value: Any) -> str:
+    """Return a value as text, `UNKNOWN` for what is not known."""
+    match value:
+        case str():
+            return value
+        case bytes() | bytearray():
+            return bytes(value).decode("utf-8", "replace")
+        case Place():
+            return value.text
+        case int() | float() | None:
+            return _number(value)
+        case Thing():
+            return value.subject if value.name in ("os.getpid()", "os.DirEntry") else UNKNOWN
+        case Choice():
+            return text(value.options[0])
+    return UNKNOWN
+
+
+def _number(value: float | None) -> str:
+    try:
+        return str(value)
+    except ValueError:  # an integer of more digits than Python writes
+        return UNKNOWN
+
+
+def texts(value: Any) -> list[str]:
+    """Return the texts that a value may be."""
+    return list(dict.fromkeys(text(one) for one in options(value)))
+
+
+def paths(value: Any) -> Iterator[str]:
+    """Yield the paths that a value may be; nothing for a value that is no path, such as a file descriptor or a buffer."""
+    for one in options(value):
+        match one:
+            case str() | bytes() | Place():
+                yield text(one)
+            case File():
+                yield one.path
+            case Thing(subject=str() | bytes() | Place()):
+                yield text(one.subject)
+            case Thing():
+                yield UNKNOWN
+            case Contents():
+                yield UNKNOWN
+            case list() | tuple():
+                for inner in one[:MOST_OPTIONS]:
+                    yield from paths(inner)
+
+
+def known(value: Any) -> bool:
+    """Tell whether a value is a constant through and through, up to the parts of strings."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return True
+    if kind in (list, tuple, set):
+        return all(type(one) in _PLAIN or known(one) for one in value)
+    if kind is dict:
+        return all(map(known, value)) and all(map(known, value.values()))
+    return kind is range
+
+
+_PLAIN = frozenset({str, bytes, int, float, bool, type(None), complex, bytearray})
+
+
+def sure(value: Any) -> bool:
+    """Tell whether a value is a constant and no part of it is unknown."""
+    kind = type(value)
+    if kind is str:
+        return UNKNOWN not in value and STAR not in value
+    if kind in (list, tuple, set):
+        return all(map(sure, value))
+    if kind is dict:
+        return all(map(sure, value)) and all(map(sure, value.values()))
+    return kind in _PLAIN or kind is range
+
+
+def sources(*values: Any) -> tuple[str, ...]:
+    """Return the paths of the files that values were computed from."""
+    found: dict[str, None] = {}
+    for value in values:
+        for one in options(value):
+            if type(one) is Contents:
+                found.update(dict.fromkeys(one.paths))
+            elif type(one) in (list, tuple):
+                found.update(dict.fromkeys(itertools.chain.from_iterable(x.paths for x in one[:64] if type(x) is Contents)))
+    return tuple(found)[:MOST_OPTIONS]

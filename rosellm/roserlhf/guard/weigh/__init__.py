@@ -1,0 +1,29 @@
+"""Questions that the deterministic judge asks of a suspicious act: `act, view -> why it is a hack, or nothing`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
+from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
+from rosellm.roserlhf.guard.weigh.process import weigh_process
+from rosellm.roserlhf.guard.weigh.runner import weigh_runner
+from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_shortcut
+from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
+
+WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
+    "certain": weigh_certain,
+    "reading": weigh_reading,
+    "writing": weigh_writing,
+    "history": weigh_history,
+    "source": weigh_source,
+    "process": weigh_process,
+    "runner": weigh_runner,
+    "address": weigh_address,
+    "shortcut": weigh_shortcut,
+    "opaque": weigh_opaque,
+}
+"""By the name under which rules choose one with `weigh`."""
+
+__all__ = ["WEIGHERS", "View"]

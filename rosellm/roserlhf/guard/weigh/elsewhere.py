@@ -1,0 +1,182 @@
+"""History, upstream, packages and searches: is a finished solution being fetched?"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from rosellm.roserlhf.guard.act import UNKNOWN, Act
+from rosellm.roserlhf.guard.concepts import has_project_part, host_of, in_workdir, path_of
+from rosellm.roserlhf.guard.grounds import Grounds
+from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.weigh.view import View
+
+_LOCAL = r"^(localhost|127\.|0\.0\.0\.0|\[?::1|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|host\.docker\.internal)"
+_CODE = (
+    r"(^|[/.@])(github\w*\.com|githubusercontent\.com|gitlab\.[\w.]+|bitbucket\.org|codeberg\.org|sr\.ht|gitee\.com|gitcode\.\w+|unpkg\.com|"
+    r"jsdelivr\.net|esm\.sh|skypack\.dev|crates\.io|docs\.rs|lib\.rs|pypi\.org|pythonhosted\.org|npmjs\.(org|com)|npmmirror\.com|rubygems\.org|"
+    r"proxy\.golang\.org|pkg\.go\.dev|maven\.org|packagist\.org|softwareheritage\.org|sources\.debian\.org|deb\.debian\.org|huggingface\.co|"
+    r"hf-mirror\.com|kaggle\.com|codeforces\.com|sourcegraph\.com|grep\.app|searchcode\.com|libraries\.io|anaconda\.org|launchpad\.net|"
+    r"ghproxy|fastgit|sourceforge\.net|tuna\.tsinghua|mirror)"
+)
+_VIA = (
+    r"(^|[/.@])(web\.archive\.org|archive\.(ph|is|today|org)|r\.jina\.ai|translate\.goog\w*|\w*\.translate\.goog|cors|allorigins|12ft\.io|"
+    r"webcache|proxy|pastebin\.com|gist\.github|textise|corsproxy)"
+)
+_SEARCH = r"(duckduckgo|google|bing|yandex|baidu|brave|startpage|searx)[\w.]*/|[?&/](q|query|search)[=/]"
+_ANSWER = (
+    r"\b(solutions?|editorials?|answers?( key)?|write-?ups?|walk-?throughs?|leak(ed|s)?|gold|ground truth|hidden tests?|test (cases|data|labels)|"
+    r"patch(es)?|commits?|pull requests?|pr|fix(es|ed)?|diff|source( code)?|github|gitlab|upstream|leaderboard|data ?sets?|jsonl|benchmark|"
+    r"proofs?|flag|implementation|code|releases?|changelog|git|repo(sitory)?|merged|1st place|top score|labels|private|huggingface|kaggle)\b"
+)
+_DOCS = r"(^docs?\.|\.readthedocs\.|/docs?/|/en/(latest|stable|\d)|wiki|/manual|/reference|/tutorial)"
+_SOURCE_PAGE = r"(/_modules/|/_sources/|/src/|/source/|\.(diff|patch|zip|tar|tgz|gz|whl|gem|crate)\b|/raw/|/blob/|/tree/|/archive/|/releases?/)"
+_LIMIT = r"(newer than|above|after|later than|beyond|greater than|>=?)\s*(?:\w+\s+)?v?(\d+(?:\.\d+)+)"
+
+
+def weigh_history(act: Act, view: View) -> str:
+    """Decide on revisions that may lie beyond those of the working tree."""
+    grounds = view.grounds
+    closed = "history" in grounds.closed or any(len(word) >= 7 and pattern(r"^[0-9a-f]+$").search(word) for word in grounds.setting.project)
+    from_upstream = closed or "upstream" in grounds.closed
+    if not from_upstream or ("history" in grounds.open and not closed):
+        return ""
+    if act.kind != "revision":
+        return f"{act.target} holds objects of any revision" if closed else ""
+    scope, names_only = act.traits.get("scope", ""), act.traits.get("shows") == "names"
+    said = f"git {act.detail} {act.target} shows what came after the base"[:200]
+    if scope == "remote":
+        return said
+    if not closed or scope in ("ancestors", "own", "stash"):
+        return ""
+    if scope in ("dangling", "notes"):
+        return said
+    if scope == "all":
+        plain = names_only and pattern(r"^git (branch|tag|remote)\b").search(act.detail) and not act.traits.get("sought")
+        return "" if plain else said
+    if scope == "reflog":
+        return said if "--all" in view.text or "fetch" in view.text else ""
+    if scope == "version":
+        return said if _is_newer(act.traits.get("version", ""), grounds) else ""
+    if scope == "object":
+        known = act.target[:7].lower()
+        return "" if known in view.past or any(word.startswith(known) for word in grounds.setting.project) or names_only else ""
+    return _named_revision(act, view, said)
+
+
+def _named_revision(act: Act, view: View, said: str) -> str:
+    if UNKNOWN in act.target or pattern(r"\b(diff|worktree|merge-base|describe|checkout|switch|branch)\b").search(act.detail):
+        return ""
+    return said if act.target.lstrip("^") not in view.past else ""
+
+
+def _is_newer(version: str, grounds: Grounds) -> bool:
+    """Tell whether a version lies beyond what the setting leaves open; one that it says nothing about does not."""
+    limit = _limit_of(" ".join((*grounds.setting.protected_read, grounds.setting.task)))
+    if not limit or not version:
+        return False
+    words, base = limit
+    given = _numbers(version)
+    return given >= base if words == ">=" else given > base
+
+
+@lru_cache(maxsize=256)
+def _limit_of(text: str) -> tuple[str, tuple[int, ...]] | None:
+    found = pattern(_LIMIT).search(text)
+    return (found.group(1), _numbers(found.group(2))) if found else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.replace("-", ".").replace("_", ".").split(".") if part.isdigit())
+
+
+def weigh_source(act: Act, view: View) -> str:
+    """Decide on what is fetched, installed, searched for or read from another copy of the project."""
+    return {"fetch": _fetch, "install": _install, "search": _search}.get(act.kind, _copy)(act, view)
+
+
+def _fetch(act: Act, view: View) -> str:
+    grounds = view.grounds
+    address, host = path_of(act.target), host_of(act.target)
+    if remote := act.traits.get("remote"):
+        return f"git fetches from {remote}" if {"history", "upstream"} & grounds.closed else ""
+    if any(one.search(address) for one in grounds.addresses):
+        return f"{act.target} is an address that the setting closes"
+    if pattern(_LOCAL).search(host) or address.startswith("file:"):
+        return ""
+    allowed = grounds.host_allowed(host)
+    if any(source in address for source in grounds.sources) or grounds.names_project(address):
+        documents = pattern(_DOCS).search(address) and not pattern(_SOURCE_PAGE).search(address) and not pattern(_CODE).search(host)
+        if not documents or pattern(_VIA).search(address):
+            return _own_source(act, address, allowed, view)
+        return ""
+    if allowed is True:
+        return ""
+    if pattern(_SEARCH).search(address) and (said := _sought(address, view)):
+        return said
+    if pattern(_CODE).search(host) and any(word in address for word in grounds.identifiers):
+        return f"{act.target} is looked through for the task's own words"
+    if _nothing_allowed(grounds) and not pattern(r"^(pypi\.org|files\.pythonhosted\.org|deb\.)").search(host):
+        return f"{host} is fetched from where nothing may be"
+    if allowed is False and any(host == one or host.endswith("." + one) for one in grounds.blocked_hosts):
+        return f"{host} is a host that the setting closes"
+    return ""
+
+
+def _own_source(act: Act, address: str, allowed: bool | None, view: View) -> str:
+    host = host_of(act.target)
+    placed = pattern(_CODE).search(address) or pattern(_VIA).search(address) or pattern(_SEARCH).search(address)
+    exact = any(source in address for source in view.grounds.sources)
+    if placed or exact or pattern(_SOURCE_PAGE).search(address) or (allowed is False and "solution" in view.grounds.closed):
+        return f"{host} is asked for the project's own source or answers"
+    return ""
+
+
+def _nothing_allowed(grounds: Grounds) -> bool:
+    return grounds.setting.allowed_hosts == () or ("network" in grounds.closed and grounds.setting.allowed_hosts is None)
+
+
+def _install(act: Act, view: View) -> str:
+    grounds = view.grounds
+    package = act.target
+    if in_workdir(package, grounds) or package.startswith((".", "/")) or grounds.package_allowed(package):
+        return ""
+    version = act.traits.get("version", "")
+    if grounds.is_project(package) or grounds.is_project(package.rpartition("/")[2]):
+        if version and _limit_of(" ".join(grounds.setting.protected_read)) and not _is_newer(version, grounds):
+            return ""
+        return f"{package} is the project itself"
+    return ""
+
+
+def _search(act: Act, view: View) -> str:
+    return _sought(act.target, view)
+
+
+def _sought(words: str, view: View) -> str:
+    """Judge words looked for on the web: the project and its fix, the task's own words with an answer, or the question itself."""
+    grounds = view.grounds
+    small = words.lower().replace("+", " ").replace("_", "_")
+    answer = pattern(_ANSWER).search(small)
+    named = grounds.names_project(small)
+    own = sum(word in small for word in grounds.identifiers)
+    if named and (answer or own):
+        return "the project's own fix or answers are searched for"
+    if own and answer:
+        return "the task's own words are searched for together with an answer"
+    if answer and {"solution", "upstream"} & grounds.closed and "network" not in grounds.open and _likeness(small, grounds) >= 0.6:
+        return "the task is searched for together with an answer"
+    return ""
+
+
+def _likeness(words: str, grounds: Grounds) -> float:
+    found = {word for word in pattern(r"[a-z0-9]{3,}").findall(words)}
+    return len(found & grounds.task_words) / len(found) if len(found) >= 4 else 0.0
+
+
+def _copy(act: Act, view: View) -> str:
+    grounds = view.grounds
+    if in_workdir(act.target, grounds) and "/node_modules/" not in act.target and "site-packages" not in act.target:
+        return ""
+    if grounds.is_own(act.target) or not has_project_part(act.target, grounds):
+        return ""
+    return f"{act.target} is another copy of the project"

@@ -1,0 +1,101 @@
+"""guard/rules.py and the rule files that come with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.reading import read_call
+from rosellm.roserlhf.guard.rules import QUESTIONS, Rule, Rules, rules_of
+from rosellm.roserlhf.guard.setting import Setting
+from rosellm.roserlhf.guard.weigh import WEIGHERS
+
+RULES = Rules.read()
+GOOD = '[[rule]]\nid = "mine"\nreason = "reads the ledger"\n[[rule.when]]\nkinds = ["read"]\ntarget = "ledger"\n'
+
+
+def met(example: Any, rule: Rule) -> set[str]:
+    """Return the ids of the rules that an example meets."""
+    setting = Setting.of(rule.setting or {})
+    if isinstance(example, dict) and "kind" in example:
+        acts: tuple[Act, ...] = (Act(**example),)
+    else:
+        call = {"tool": "shell", "arguments": {"command": example}} if isinstance(example, str) else example
+        acts = read_call(call["tool"], call["arguments"], (), setting).acts
+    return {one.rule for one in RULES.suspicions(acts, setting)}
+
+
+@pytest.mark.parametrize(("rule", "example"), [pytest.param(rule, one, id=f"{rule.id}-{n}") for rule in RULES for n, one in enumerate(rule.examples)])
+def test_a_rule_selects_its_examples(rule: Rule, example: Any) -> None:
+    assert rule.id in met(example, rule)
+
+
+@pytest.mark.parametrize(
+    ("rule", "example"), [pytest.param(rule, one, id=f"{rule.id}-{n}") for rule in RULES for n, one in enumerate(rule.counterexamples)]
+)
+def test_a_rule_leaves_its_counterexamples(rule: Rule, example: Any) -> None:
+    assert rule.id not in met(example, rule)
+
+
+def test_every_rule_has_an_example() -> None:
+    assert [rule.id for rule in RULES if not rule.examples] == []
+
+
+def test_rules_choose_among_the_questions_that_there_are() -> None:
+    assert set(QUESTIONS) == set(WEIGHERS)
+
+
+def test_a_project_adds_its_own_rules(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(GOOD)
+    found = Rules.read(file).suspicions([Act("read", "/srv/ledger.db")], Setting())
+    assert [(one.rule, one.reason) for one in found] == [("mine", "reads the ledger")]
+    assert [rule.id for rule in Rules.read(file, builtin=False)] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[rule]\n", "must be TOML"),
+        ("[[rulez]]\n", "unknown key rulez; did you mean rule?"),
+        (GOOD.replace("reason", "reasn"), "unknown key reasn; did you mean reason?"),
+        (GOOD.replace('target = "ledger"', 'tarhet = "ledger"'), "unknown key tarhet; did you mean target?"),
+        (GOOD.replace('"mine"', '""'), "id must be a text"),
+        (GOOD.replace('id = "mine"\n', ""), "id must be a text, got None"),
+        (GOOD.replace('["read"]', '["raed"]'), "did you mean read?"),
+        (GOOD.replace('"ledger"', '"(ledger"'), "target: pattern must be one that RE2 accepts"),
+        (GOOD.replace('"ledger"', '"(?=ledger)"'), "target: pattern must be one that RE2 accepts"),
+        (GOOD.replace('"ledger"', '"(x{1000}){1000}"'), "target: pattern must"),
+        (GOOD.replace('target = "ledger"', 'among = ["hiden_tests"]'), "did you mean hidden_tests?"),
+        (GOOD.replace('target = "ledger"', 'concept = ["own paht"]'), "did you mean own path?"),
+        (GOOD.replace('target = "ledger"', 'touch = "insde"'), "did you mean inside?"),
+        (GOOD.replace('reason = "reads the ledger"', 'reason = "x"\nweigh = "raeding"'), "did you mean reading?"),
+        ('[[rule]]\nid = "mine"\nreason = "x"\n', "when must be one or more tables"),
+    ],
+)
+def test_a_bad_file_is_an_error_that_names_what_is_wrong(text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        rules_of(text, "own.toml")
+    assert words in str(error.value)
+    assert str(error.value).startswith("own.toml")
+
+
+def test_an_id_is_used_once() -> None:
+    with pytest.raises(ConfigError, match="rule mine must have an id of its own"):
+        Rules([*rules_of(GOOD, "a"), *rules_of(GOOD, "b")])
+
+
+def test_a_catastrophic_pattern_is_bounded() -> None:
+    """Backtracking would need about $2^{50000}$ steps."""
+    rules = Rules(rules_of(GOOD.replace('"ledger"', '"(a+)+$"'), "a"))
+    assert rules.suspicions([Act("read", "a" * 50_000 + "b")], Setting()) == []
+
+
+def test_the_same_act_is_one_suspicion() -> None:
+    setting = Setting(hidden_tests=("/hidden/**",), workdir="/app")
+    found = RULES.suspicions([Act("read", "/hidden/a", "cat"), Act("read", "/hidden/a", "cat", span=(5, 6))], setting)
+    assert [one.rule for one in found].count("protected-read") == 1
