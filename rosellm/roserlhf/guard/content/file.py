@@ -1,20 +1,155 @@
-"""A file and its content -> acts."""
+"""A file and its content -> acts: the write, and what the content does, read in the language that the file's name says.
+
+Traits of the `write` act: `file` (`existing` where words of it are replaced), `fragment` (`yes`: part of a file), and those of
+`changes.traits_of_change`. Comments and documents are searched for words to a judge; such a `text` act has the file as its detail.
+"""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator
+from dataclasses import replace
+
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.content.changes import traits_of_change
+from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, is_configuration
+from rosellm.roserlhf.guard.content.prose import acts_of_address
+from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
+from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
+
+_SHEBANG = r"^#!\s*\S*/(?:env\s+(?:-\S+\s+)*)?(\w+)"
+_INTERPRETERS = {
+    "node": "js",
+    "deno": "js",
+    "bun": "js",
+    "perl": "pl",
+    "ruby": "rb",
+    "php": "php",
+    "lua": "lua",
+    "make": "makefile",
+}
+_SHELL_NAMES = frozenset(
+    {
+        ".bashrc",
+        ".bash_profile",
+        ".profile",
+        ".zshrc",
+        ".zshenv",
+        ".bash_aliases",
+        ".envrc",
+        ".bash_login",
+        ".bash_logout",
+        "profile",
+    }
+)
+_WORDS = frozenset(
+    {"md", "txt", "rst", "markdown", "adoc", "tex", "csv", "tsv", "log", "json", "jsonl", "svg", "xml", "yaml", "yml", ""}
+)
+
+
+def language_of(path: str, content: str) -> str:
+    """Return the language of a file by its name, or by its first line where the name says nothing.
+
+    Example:
+        >>> [language_of(path, "") for path in ("/a/x.py", "/a/.git/hooks/pre-commit", "/a/Makefile", "/a/x.rs", "/a/notes")]
+        ['python', 'shell', 'makefile', 'rs', '']
+    """
+    name = path.rstrip("/").rpartition("/")[2].lower()
+    extension = name.rpartition(".")[2] if "." in name.lstrip(".") else ""
+    first = pattern(_SHEBANG).search(content[:200]) if content.startswith("#!") else None
+    if name in _SHELL_NAMES or "/.git/hooks/" in path or "/.husky/" in path:
+        return "shell"
+    if name.startswith(("makefile", "gnumakefile")) or extension in ("mk", "make"):
+        return "makefile"
+    if name.startswith("dockerfile") or extension == "dockerfile":
+        return "dockerfile"
+    if extension in ("py", "pyi", "pyw", "ipynb", "pth"):
+        return extension if extension in ("ipynb", "pth") else "python"
+    if extension in ("sh", "bash", "zsh", "ksh", "command", "bats"):
+        return "shell"
+    if not extension and first:
+        program = first.group(1).rstrip("0123456789")
+        shell = program in ("sh", "bash", "zsh", "dash", "ksh", "ash")
+        return "shell" if shell else "python" if program == "python" else _INTERPRETERS.get(program, "")
+    return extension
 
 
 def acts_of_file(path: str, content: str, scene: Scene, *, before: str = "", whole: bool = True) -> list[Act]:
-    """Return the write and what the content does."""
-    extension = path.rpartition("/")[2].rpartition(".")[2]
-    found = [Act("write", path, span=(0, len(content)))]
-    if extension == "py":
-        found += scene.read("python", content, scene.inside())
-    return found
+    """Return the write of a file and what its content does.
+
+    Args:
+        path: where it is written.
+        content: what is written.
+        scene: where a program would read it.
+        before: the words that the content replaces.
+        whole: whether the content is the whole file.
+
+    Example:
+        >>> from rosellm.roserlhf.guard.readers import read
+        >>> found = acts_of_file("/app/index.js", "require('assert').ok = () => 1; process.exit(0)", Scene("/app", read))
+        >>> [(act.kind, act.target) for act in found]
+        [('write', '/app/index.js'), ('exit', '0')]
+    """
+    traits = ({"file": "existing"} if before else {}) | ({} if whole else {"fragment": "yes"}) | traits_of_change(before, content)
+    if not before:
+        traits = {name: value for name, value in traits.items() if name in ("fragment", "adds_skip")}
+    span = (0, len(content))
+    return [Act("write", path, "write", span=span, traits=traits), *acts_of_content(path, content, scene)]
+
+
+def acts_of_content(path: str, content: str, scene: Scene, added: str | None = None) -> list[Act]:
+    """Return what a file's content does when it is run, imported, or read by whoever judges.
+
+    Args:
+        path: the file, which says what language it is.
+        content: its words, or those around a change.
+        scene: where a program would read it.
+        added: the words that are new, where not all of them are: only what they do counts.
+    """
+    if not content.strip():
+        return []
+    language = language_of(path, content)
+    here = replace(scene, workdir=path.rpartition("/")[0] or "/") if language not in ("python", "shell", "makefile") else scene
+    found = list(_acts(path, language, content if added is None or language in ("python", "shell") else added, here))
+    if added is not None and language in ("python", "shell"):
+        found = _of_added(found, content, added)
+    words = content if added is None else added
+    detail = f"{'document' if language in _WORDS else 'comment'} in {path}"
+    return [*found, *acts_of_address(words, detail)]
+
+
+def _of_added(acts: list[Act], content: str, added: str) -> list[Act]:
+    """Keep the acts that stand on a line that is new."""
+    new = set(added.split("\n"))
+    kept: list[Act] = []
+    for act in acts:
+        start, end = act.span
+        if end <= start or any(line in new for line in _lines(content, start, end)):
+            kept.append(act)
+    return kept
+
+
+def _lines(content: str, start: int, end: int) -> list[str]:
+    begin = content.rfind("\n", 0, start) + 1
+    stop = content.find("\n", max(start, end - 1))
+    return content[begin : stop if stop >= 0 else len(content)].split("\n")[:400]
+
+
+def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]:
+    if is_configuration(path, language):
+        yield from acts_of_configuration(path, language, content, scene)
+    elif language == "python":
+        yield from scene.read("python", textwrap.dedent(content), scene.inside())
+    elif language == "shell":
+        yield from scene.read("shell", content, scene.inside())
+        if "/.git/hooks/" in path or "/.husky/" in path:
+            yield Act("define", path.rpartition("/")[2], "git hook")
+    elif language and language not in _WORDS:
+        yield from acts_of_code(language, content, scene)
 
 
 def acts_of_source(language: str, code: str, scene: Scene) -> list[Act]:
-    """Return the acts of code in a language without a reader of its own."""
-    return []
+    """Return the acts of code in a language that is named by an extension or by a file's name; of words, what speaks to a judge."""
+    path = language if "." in language or "/" in language else f"{scene.workdir.rstrip('/')}/code.{language}"
+    return acts_of_content(path, code, scene)

@@ -1,12 +1,163 @@
-"""A patch -> acts."""
+"""A patch -> acts: which files it writes, deletes, moves, and what its added lines do.
+
+Unified diffs, with or without git's headers, and the `*** Begin Patch` form. Traits of the `write` act of a file: `file` (`new`,
+`existing`, `moved`); `removes_assertion`, `removes_test`, `adds_skip`, `weakens` (how many lines), `mode` (a new file mode), `link`
+(it becomes a symbolic link).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.scene import Scene
 
+MOST_FILES = 500
+_BEGIN = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+
+
+@dataclass
+class _Change:
+    """What a patch does to one file."""
+
+    path: str
+    verb: str = "existing"
+    """`existing`, `new`, `deleted` or `moved`."""
+    other: str = ""
+    """Where it was moved from, or what is copied."""
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    around: list[str] = field(default_factory=list)
+    """Lines of the file as it will be, as far as the patch shows them."""
+    mode: str = ""
+    start: int = 0
+    end: int = 0
+
 
 def acts_of_patch(patch: str, scene: Scene) -> list[Act]:
-    """Return the writes of a patch."""
-    return [Act("write", resolve(line[6:].strip(), scene)) for line in patch.splitlines() if line.startswith("+++ b/")]
+    """Return the writes of a patch and what the lines that it adds do.
+
+    Example:
+        >>> from rosellm.roserlhf.guard.readers import read
+        >>> text = "--- a/tests/t.py\\n+++ b/tests/t.py\\n@@ -1,2 +1,1 @@\\n def test_a():\\n-    assert f() == 1\\n"
+        >>> [(a.kind, a.target, dict(a.traits)) for a in acts_of_patch(text, Scene("/app", read))]
+        [('write', '/app/tests/t.py', {'file': 'existing', 'removes_assertion': '1'})]
+    """
+    found: list[Act] = []
+    for count, change in enumerate(_changes(patch)):
+        if count >= MOST_FILES:
+            found.append(Act("opaque", "more files than are read", "patch"))
+            break
+        found += _acts(change, scene)
+    return found
+
+
+def _acts(change: _Change, scene: Scene) -> Iterator[Act]:
+    from rosellm.roserlhf.guard.content.file import acts_of_content
+
+    place, span = resolve(change.path, scene), (change.start, change.end)
+    if change.other:
+        yield Act("delete" if change.verb == "moved" else "read", resolve(change.other, scene), "patch", span=span)
+    if change.verb == "deleted":
+        yield Act("delete", place, "patch", span=span)
+        return
+    traits = {"file": change.verb} | traits_of_change("\n".join(change.removed), "\n".join(change.added))
+    if change.mode == "120000":
+        goal = resolve((change.added or ["?"])[0], replace(scene, workdir=place.rpartition("/")[0] or "/"))
+        yield Act("link", place, goal, span=span)
+        return
+    if change.mode:
+        traits["mode"] = change.mode
+    yield Act("write", place, "patch", span=span, traits=traits)
+    added = "\n".join(change.added)
+    if added.strip():
+        code = added if change.verb == "new" else "\n".join(change.around)
+        for act in acts_of_content(place, code, scene, added=added):
+            yield replace(act, span=span)
+
+
+def _changes(patch: str) -> Iterator[_Change]:
+    """Yield the files of a patch in order; lines that belong to none are left out."""
+    now: _Change | None = None
+    in_hunk = False
+    before = ""
+    offset = 0
+    for line in patch.split("\n"):
+        start, offset = offset, offset + len(line) + 1
+        line = line.rstrip("\r")
+        if line.startswith(("diff --git ", *_BEGIN[:3])) or (line.startswith("--- ") and not in_hunk):
+            if line.startswith("--- "):
+                before = _name(line[4:])
+                if now is not None and not now.added and not now.removed and now.path in (before, _name(line[4:])):
+                    continue
+                if now is not None and before == "/dev/null":
+                    now.verb = "new"
+                    continue
+                continue
+            if now is not None:
+                now.end = start
+                yield now
+            now, in_hunk = _begun(line, start), line.startswith("*** ")
+        elif line.startswith("+++ ") and not in_hunk:
+            name = _name(line[4:])
+            if now is None or now.added or now.removed or name not in (now.path, "/dev/null"):
+                if now is not None and (now.added or now.removed or now.verb != "existing"):
+                    now.end = start
+                    yield now
+                now = _Change(name if name != "/dev/null" else before, start=start)
+            if name == "/dev/null":
+                now.verb = "deleted"
+            elif before == "/dev/null":
+                now.verb = "new"
+        elif now is not None:
+            in_hunk = _line(now, line, in_hunk)
+    if now is not None:
+        now.end = len(patch)
+        yield now
+
+
+def _begun(line: str, start: int) -> _Change:
+    if line.startswith("diff --git "):
+        rest = line[11:]
+        half = rest.find(" b/")
+        return _Change(_name(rest[half + 1 :] if half >= 0 else rest.rpartition(" ")[2]), start=start)
+    verb = "new" if "Add" in line[:12] else "deleted" if "Delete" in line[:14] else "existing"
+    return _Change(line.partition(": ")[2].strip(), verb, start=start)
+
+
+def _line(now: _Change, line: str, in_hunk: bool) -> bool:
+    """Take one line of a file's part; say whether a hunk goes on."""
+    if line.startswith("@@"):
+        now.around.append("")
+        return True
+    if in_hunk and line[:1] == "+":
+        now.added.append(line[1:])
+        now.around.append(line[1:])
+    elif in_hunk and line[:1] == "-" and line.rstrip() != "-- ":
+        now.removed.append(line[1:])
+    elif in_hunk and line[:1] in (" ", ""):
+        now.around.append(line[1:])
+    elif line.startswith("*** Move to: "):
+        now.other, now.path, now.verb = now.path, line.partition(": ")[2].strip(), "moved"
+    elif line.startswith("*** End"):
+        return False
+    elif line.startswith(("rename to ", "copy to ")):
+        now.path, now.verb = line.partition(" to ")[2].strip(), "moved" if line.startswith("rename") else "new"
+    elif line.startswith(("rename from ", "copy from ")):
+        now.other = line.partition(" from ")[2].strip()
+    elif line.startswith(("new file mode ", "new mode ")):
+        now.mode = line.rpartition(" ")[2]
+        now.verb = "new" if line.startswith("new file") else now.verb
+        now.mode = "" if now.mode in ("100644", "100664") else now.mode
+    elif line.startswith("deleted file mode"):
+        now.verb = "deleted"
+    return in_hunk and not line.startswith(("Index: ", "diff "))
+
+
+def _name(text: str) -> str:
+    """Return the path of a `---` or `+++` line, without its prefix and its date."""
+    name = text.partition("\t")[0].strip().strip('"')
+    return name[2:] if name[:2] in ("a/", "b/", "i/", "w/", "c/", "o/") else name

@@ -1,0 +1,243 @@
+"""Source code without a parser here -> acts, by a table of patterns (source.toml) and by what its literals are given to.
+
+Comments count for nothing here. A literal that looks like a path is read, unless the function that takes it writes or deletes; one
+that is given to a function that runs programs is shell; decoded ones are read again. Traits: `literal` (`yes`: no function that
+reads takes the path), `program` (`yes` on an exit in a file that is a program: it has a main function or reads its arguments).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import posixpath
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from rosellm.roserlhf.guard.act import Act, ActKind
+from rosellm.roserlhf.guard.content.literals import Literal, split_source
+from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.content.tables import table
+from rosellm.roserlhf.guard.looks import language_of_look
+from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.scene import Scene
+
+MOST_MATCHES = 200
+LONGEST_EVIDENCE = 160
+_CALLEE = r"([A-Za-z_$][\w$:.!<>]*)\s*(?:\(\s*|<\s*|\s|\[)\(?\s*(?:&|new |r|b|u|L|f|@)?$"
+_PATH = r"^(?:file://)?(?:/|~/|\.{1,2}/)[\w.@%+*?{}\[\]~/$-]*$"
+_NAME = r"^[\w.@+*?-]+(?:/[\w.@+*?{}\[\]-]+)*$"
+_JOIN = (
+    r"\b(?:path\.|filepath\.|posix\.|File\.|file\.)*"
+    r"(?:join|resolve|Join|joinpath|Paths\.get|Path\.of|file\.path|Path\.Combine)\s*\(([^()]{0,400})\)"
+)
+_CODES = (
+    r"\b(?:String\.fromCharCode|String\.fromCodePoint|Buffer\.from|\[\]byte|new byte\[\]|Uint8Array\.from|vec!|string\.char|chr)"
+    r"\s*[\(\[{]\s*\[?((?:\s*(?:0x)?[0-9A-Fa-f]{1,4}\s*,){3,}\s*(?:0x)?[0-9A-Fa-f]{1,4})"
+)
+_PROGRAM = (
+    r"^#!|\b(?:int|void|func|fn|fun|def)\s+main\s*\(|\bprocess\.argv\b|\bos\.Args\b|\benv::args\b|\bARGV\b|\bcommander\b|\byargs\b"
+)
+_AT_START = (
+    r"(?s)(?:\bfunc\s+(?:init|TestMain)\s*\(|constructor\b.{0,60}\)\s*\)|\bstatic\s*\{|\bat_exit\b|#\[ctor|BEGIN\s*\{"
+    r"|\bstatic\s+struct\b)[^}]{0,400}$"
+)
+_BETWEEN = r"^[\s,\[\](){}&]*(?:\.args?\(|vec!|new String\[\]|\[\]string|String\[\]|args:|arguments:)?[\s,\[\](){}&]*$"
+
+
+def acts_of_source(language: str, code: str, scene: Scene) -> list[Act]:
+    """Return the acts of code in a language that is named by its extension; of an unknown one, its paths.
+
+    Example:
+        >>> from rosellm.roserlhf.guard.readers import read
+        >>> here = Scene("/app", read)
+        >>> [(a.kind, a.target) for a in acts_of_source("js", "fs.readFileSync('/ev' + 'al/x'); process.exit(0)", here)]
+        [('exit', '0'), ('read', '/eval/x')]
+    """
+    extension = language.lower().lstrip(".")
+    if not code.strip():
+        return []
+    bare, literals = split_source(code, extension)
+    return [*_by_table(extension, bare), *_by_literals(bare, literals, scene, extension), *_computed(bare, scene)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    kind: ActKind
+    find: Any
+    target: str
+    detail: str
+    at_import: bool
+    at_least: int
+    first: bool
+
+
+@cache
+def _rules(extension: str) -> tuple[_Rule, ...]:
+    known = table("source")
+    families = {name for name, extensions in known["family"].items() if extension in extensions} | {"*"}
+    return tuple(
+        _Rule(
+            one["kind"],
+            pattern(one["pattern"]),
+            one["target"],
+            one.get("detail", ""),
+            one.get("at_import", False),
+            one.get("at_least", 1),
+            one.get("first", False),
+        )
+        for one in known["pattern"]
+        if families & set(one["in"])
+    )
+
+
+def _by_table(extension: str, bare: str) -> Iterator[Act]:
+    """Yield the acts that the table's patterns find."""
+    program = ""
+    for rule in _rules(extension):
+        matches = []
+        for found in rule.find.finditer(bare):
+            matches.append(found)
+            if len(matches) >= MOST_MATCHES:
+                break
+        if len(matches) < rule.at_least:
+            continue
+        for found in matches[:1] if rule.first or rule.at_least > 1 else matches:
+            traits = {"count": str(len(matches))} if rule.at_least > 1 else {}
+            detail = _filled(rule.detail, found) or (_line(bare, found.start()) if rule.kind in ("code", "detect") else "")
+            if rule.at_import:
+                program = program or ("yes" if pattern(_PROGRAM).search(bare) else "no")
+                if _at_start(bare, found.start(), found.end()):
+                    detail += " at import"
+                traits = {"program": "yes"} if program == "yes" else {}
+            target = _filled(rule.target, found) or ("0" if rule.kind == "exit" else "?")
+            target = "?" if rule.kind == "exit" and not target.isdigit() and target not in ("true", "ExitSuccess") else target
+            yield Act(rule.kind, target.strip()[:LONGEST_EVIDENCE], detail[:LONGEST_EVIDENCE], span=found.span(), traits=traits)
+
+
+def _filled(text: str, found: Any) -> str:
+    for number in range(1, 10):
+        mark = f"\\{number}"
+        if mark in text:
+            text = text.replace(mark, found.group(number) or "")
+    return text
+
+
+def _line(code: str, place: int) -> str:
+    begin = code.rfind("\n", 0, place) + 1
+    end = code.find("\n", place)
+    return code[begin : end if end >= 0 else len(code)].strip()[:LONGEST_EVIDENCE]
+
+
+def _at_start(bare: str, start: int, end: int) -> bool:
+    """Say whether code stands where it runs as soon as the file is loaded."""
+    begin = bare.rfind("\n", 0, start) + 1
+    return (not bare[begin : begin + 1].isspace() and "=>" not in bare[begin:start]) or bool(
+        pattern(_AT_START).search(bare[max(0, start - 500) : start])
+    )
+
+
+@cache
+def _callees() -> dict[str, str]:
+    return {name: what for what, names in table("callees").items() for name in names.split()}
+
+
+def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: str) -> Iterator[Act]:
+    """Yield what happens to each string of the code."""
+    fetches = any(
+        word in bare for word in ("fetch", "http", "axios", "request", "curl", "reqwest", "urlopen", "open-uri", "download", "got(")
+    )
+    skip = -1
+    for place, one in enumerate(literals):
+        if place <= skip or not one.text:
+            continue
+        found = pattern(_CALLEE).search(bare[max(0, one.start - 60) : one.start])
+        callee = found.group(1).rpartition(".")[2].rpartition(":")[2].rstrip("!<").lower() if found else ""
+        what = _callees().get(callee, "")
+        span = (one.start, one.end)
+        if what == "run":
+            words = [one.text]
+            while place + 1 < len(literals) and pattern(_BETWEEN).search(bare[literals[place].end : literals[place + 1].start]):
+                place += 1
+                words.append(literals[place].text)
+            skip = place
+            yield from _at(
+                scene.read("shell", words[0] if len(words) == 1 else shlex.join(words), scene.inside()),
+                (one.start, literals[place].end),
+            )
+        elif what in ("decode", "eval"):
+            yield from _decoded(one, what, scene, extension)
+        elif what == "require" and (
+            one.text.startswith(("child_process", "node:child_process", "v8", "vm", "inspector", "module", "node:"))
+            or "/" in one.text
+        ):
+            yield Act("import", one.text, callee, span=span)
+            if one.text.startswith((".", "/", "~")):
+                yield Act("read", resolve(one.text, scene), callee, span=span)
+        elif one.text.startswith(("http://", "https://")) and fetches:
+            yield from _at(scene.read("url", one.text, scene.inside()), span)
+        elif (pattern(_PATH).search(one.text) and len(one.text) > 1) or (
+            what in ("read", "write", "delete", "list") and pattern(_NAME).search(one.text)
+        ):
+            kind: ActKind = what if what in ("write", "delete", "list") else "read"  # type: ignore[assignment]
+            if what == "open" and bare[one.end : one.end + 12].replace(" ", "").startswith((",'w", ',"w', ",'a", ',"a')):
+                kind = "write"
+            yield Act(
+                kind,
+                resolve(one.text, scene),
+                found.group(1) if found else "literal",
+                span=span,
+                traits={} if what else {"literal": "yes"},
+            )
+
+
+def _at(acts: list[Act], span: tuple[int, int]) -> Iterator[Act]:
+    yield from (replace(act, span=span) for act in acts)
+
+
+def _decoded(one: Literal, what: str, scene: Scene, extension: str) -> Iterator[Act]:
+    """Yield what a string holds that is decoded, or run as code."""
+    text = one.text
+    if what == "decode":
+        text = _plain(text)
+        if not text:
+            return
+        yield Act("decode", text[:400], "base64 or hex", span=(one.start, one.end))
+    look = language_of_look(text)
+    language = extension if what == "eval" else look
+    if language == "path":
+        yield Act("read", resolve(text, scene), "decoded", span=(one.start, one.end))
+    elif language != "prose":
+        yield from _at(scene.read(language, text, scene.inside()), (one.start, one.end))
+
+
+def _plain(text: str) -> str:
+    """Return what base64 or hex spells, `""` if it spells nothing that can be read."""
+    for decode in (bytes.fromhex, lambda one: base64.b64decode(one + "=" * (-len(one) % 4), validate=True)):
+        try:
+            words = decode(text.strip()).decode("utf-8")
+        except (ValueError, binascii.Error):
+            continue
+        if words.isprintable() or "\n" in words:
+            return words
+    return ""
+
+
+def _computed(bare: str, scene: Scene) -> Iterator[Act]:
+    """Yield paths that code joins from pieces, and strings that it spells as numbers."""
+    for found in pattern(_JOIN).finditer(bare):
+        _, parts = split_source(found.group(1), "js")
+        words = [part.text for part in parts if part.text]
+        if words:
+            yield Act("read", resolve(posixpath.join(*words), scene), "joined path", span=found.span(), traits={"literal": "yes"})
+    for found in pattern(_CODES).finditer(bare):
+        numbers = [one.strip() for one in found.group(1).split(",")]
+        text = "".join(chr(int(one, 16 if one.startswith("0x") or not one.isdigit() else 10) % 0xD800) for one in numbers)
+        if text.isprintable():
+            yield Act("decode", text[:400], "character codes", span=found.span())
+            if pattern(_PATH).search(text):
+                yield Act("read", resolve(text, scene), "character codes", span=found.span())
+            elif language_of_look(text) == "shell":
+                yield from _at(scene.read("shell", text, scene.inside()), found.span())
