@@ -41,7 +41,7 @@ from dataclasses import replace
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.python import calling, notebook, source, statements
 from rosellm.roserlhf.guard.python.findings import Findings, short
-from rosellm.roserlhf.guard.python.machine import Machine
+from rosellm.roserlhf.guard.python.machine import FUEL, Machine
 from rosellm.roserlhf.guard.python.value import Scope
 from rosellm.roserlhf.guard.scene import Scene
 
@@ -65,7 +65,7 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
         [('read', '/etc/key', 'open')]
     """
     parsed = source.read(code)
-    machine = Machine(scene, Findings(parsed.text, parsed.shift), Scope({}))
+    machine = Machine(scene, Findings(parsed.text, parsed.shift), Scope({}), FUEL + len(parsed.text) // 4)
     for magic in parsed.magics:
         notebook.command(machine, magic.sign, magic.line, magic.body, None)
     for text, span, why in parsed.lost[:MOST_LOST]:

@@ -169,7 +169,7 @@ def run(machine: Machine, function: Closure, arguments: list[Any], keywords: dic
     """Read the body of a function with its arguments; a further time only while there is fuel."""
     node = function.node
     again = id(node) in machine.visited
-    if machine.calls >= DEEPEST_CALL or (again and not machine.spend(8)):
+    if machine.calls >= DEEPEST_CALL or (again and not machine.spend(2)):
         return NOTHING
     machine.visited.add(id(node))
     outer, returned, leaving, where = machine.scope, machine.returned, machine.leaving, machine.findings.where

@@ -43,6 +43,7 @@ def evaluate(machine: Machine, node: ast.AST | None) -> Any:
         _too_deep(machine, node)
         return NOTHING
     machine.depth += 1
+    machine.fuel -= 1
     try:
         return function(machine, node)
     finally:
@@ -280,7 +281,7 @@ def _generate(machine: Machine, node: Any, level: int, found: list[Any]) -> None
         return
     generator = node.generators[level]
     for count, value in enumerate(iterate(machine, evaluate(machine, generator.iter), generator.iter)):
-        if len(found) >= MOST_ELEMENTS or (count and not machine.spend(2)):
+        if len(found) >= MOST_ELEMENTS or (count and not machine.spend()):
             break
         calling.bind(machine, generator.target, value)
         tests = [evaluate(machine, one) for one in generator.ifs]

@@ -14,8 +14,8 @@ from rosellm.roserlhf.guard.python.findings import Findings
 from rosellm.roserlhf.guard.python.value import STAR, Choice, Scope, Thing, choice, paths
 from rosellm.roserlhf.guard.scene import Scene
 
-FUEL = 4000
-"""Steps that repetitions may take: further rounds of loops, further calls of one function. A first visit is free."""
+FUEL = 3000
+"""Expressions that are evaluated, beyond about as many as the text holds, before loops and functions are read once only."""
 DEEPEST_CALL = 6
 DEEPEST_EXPRESSION = 110
 MOST_NESTED_READS = 48
@@ -58,7 +58,7 @@ class Machine:
     """Names of this program that hold what is, or was, at a dotted name: name -> dotted name."""
 
     def spend(self, steps: int = 1) -> bool:
-        """Take fuel for a repetition; False if there is none left."""
+        """Take fuel for a repetition, beside what its expressions take; False if there is none left."""
         self.fuel -= steps
         return self.fuel > 0
 

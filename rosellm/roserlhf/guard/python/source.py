@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import itertools
 import re
 import warnings
@@ -12,14 +13,20 @@ from rosellm.roserlhf.guard.act import UNKNOWN
 
 LONGEST = 120_000
 """Characters that are parsed; of a longer text, the first and the last half of this."""
-TRIES = 6
-"""Lines that are taken out, one after the other, to make the rest parse."""
+TRIES = 4
+"""Times that a block is parsed, each time without one more line that is wrong."""
+_SHIFT = "if 1:\n"
 UNKNOWN_NAME = "_unknown_"
 FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, TypeError)
 _MAGIC = re.compile(r"^([ \t]*+)(?:(\w[\w, \t]*+=)[ \t]*+)?(!{1,2}|%{1,2})(?=[\w./~$({\"'-])(.*)$", re.MULTILINE)
 _HELP = re.compile(r"^[ \t]*+(?:\?{1,2}([\w.]++)|([\w.]++)\?{1,2})[ \t]*+$", re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*+```.*$", re.MULTILINE)
 _OLD_PRINT = re.compile(r"^([ \t]*)(print|exec)[ \t]+([\"'\w(].*)$")
+_STRINGS = re.compile(
+    r"\"\"\"[^\"\\]*+(?:(?:\\.|\"(?!\"\"))[^\"\\]*+)*+\"\"\"|'''[^'\\]*+(?:(?:\\.|'(?!''))[^'\\]*+)*+'''"
+    r"|\"[^\"\\\n]*+(?:\\.[^\"\\\n]*+)*+\"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'|#[^\n]*+",
+    re.DOTALL,
+)
 _TOP = re.compile(r"^(?=[^\s#)\]}])(?!(?:else|elif|except|finally)\b)", re.MULTILINE)
 
 
@@ -143,61 +150,93 @@ def _is_magic(text: str, found: re.Match[str]) -> bool:
 
 
 def _parse(source: Source) -> None:
-    """Parse what can be parsed: the whole, else without the lines that are wrong, else each block for itself."""
+    """Parse the whole; where it is no Python, without the lines that are wrong; at last each block for itself."""
     text = source.text
-    lines: list[str] | None = None
+    if text.lstrip("\n")[:1] in (" ", "\t") and text.strip():
+        source.shift, source.text = len(_SHIFT), _SHIFT + text
+    starts: list[int] = []
     for _ in range(TRIES):
         try:
-            source.body = parse(text)
-        except IndentationError as error:
-            if lines is None and error.lineno and not source.shift and text.lstrip("\n")[:1] in (" ", "\t"):
-                source.shift, text = 6, "if 1:\n" + text
-                source.text = text
-                continue
-            line = error.lineno
+            source.body = parse(source.text)
         except SyntaxError as error:
-            line = error.lineno
+            if source.shift:
+                source.shift, source.text = 0, text
+            starts = starts or _starts(source.text)
+            if not _repair(source, starts, error.lineno or 1):
+                break
         except FAILURES:
             break
         else:
-            source.text = text
             return
-        lines = lines if lines is not None else text.split("\n")
+    source.shift = 0
+    _blocks(source, starts or _starts(source.text))
+
+
+def _starts(text: str) -> list[int]:
+    """Return where top-level statements start, and the end."""
+    inside = [found.span() for found in _STRINGS.finditer(text)]
+    starts, at = [0], 0
+    for found in _TOP.finditer(text):
+        while at < len(inside) and inside[at][1] <= found.start():
+            at += 1
+        if found.start() and not (at < len(inside) and inside[at][0] < found.start()):
+            starts.append(found.start())
+    return [*starts, len(text)]
+
+
+def _repair(source: Source, starts: list[int], line: int) -> bool:
+    """Take the lines that are wrong out of the block with a line; False if that changes nothing."""
+    lines = source.text.split("\n")
+    index = sum(len(one) + 1 for one in lines[: line - 1])
+    at = max(0, bisect.bisect_right(starts, min(index, len(source.text) - 1)) - 1)
+    start, end = starts[at], starts[at + 1] if at + 1 < len(starts) else len(source.text)
+    block = source.text[start:end]
+    _, mended = _mended(source, block, start)
+    source.text = source.text[:start] + mended + source.text[end:]
+    for later in range(at + 1, len(starts)):
+        starts[later] += len(mended) - len(block)
+    return mended != block
+
+
+def _blocks(source: Source, starts: list[int]) -> None:
+    """Parse each top-level statement for itself."""
+    line = 0
+    for start, end in itertools.pairwise(starts):
+        block = source.text[start:end]
+        body, _ = _mended(source, block, start)
+        for statement in body if line else ():
+            ast.increment_lineno(statement, line)
+        source.body += body
+        line += block.count("\n")
+
+
+def _mended(source: Source, block: str, at: int) -> tuple[list[ast.stmt], str]:
+    """Parse a block, without the lines that are wrong; return what is left of its text, too."""
+    lines = block.split("\n")
+    why = "is no Python"
+    for _ in range(TRIES):
+        text = "\n".join(lines)
+        try:
+            return parse(text), text
+        except SyntaxError as error:
+            line = error.lineno
+        except FAILURES as error:
+            why = type(error).__name__
+            break
         if line is None or not 0 < line <= len(lines) or not lines[line - 1].strip():
             break
-        lines[line - 1] = _mend(source, lines, line - 1)
-        text = "\n".join(lines)
-    _blocks(source)
+        lines[line - 1] = _mend(source, lines, line - 1, at)
+    source.lost.append((block, (at, at + len(block)), why))
+    return [], "\n" * block.count("\n")
 
 
-def _mend(source: Source, lines: list[str], index: int) -> str:
+def _mend(source: Source, lines: list[str], index: int, at: int) -> str:
     """Rewrite a statement of old Python; take out any other line that is wrong."""
     line = lines[index]
     old = _OLD_PRINT.match(line)
     if old:
         return f"{old[1]}{old[2]}({old[3].rstrip()})"
-    start = sum(len(one) + 1 for one in lines[:index]) - source.shift
+    start = at + sum(len(one) + 1 for one in lines[:index])
     source.lost.append((line, (start, start + len(line)), "is no Python"))
     indent = line[: len(line) - len(line.lstrip())]
     return f"{indent}if 0:" if line.rstrip().endswith(":") else indent + "0" + " " * (len(line) - len(indent) - 1)
-
-
-def _blocks(source: Source) -> None:
-    """Parse each top-level statement for itself."""
-    text = source.text
-    source.lost.clear()
-    source.body = []
-    starts = sorted({0, *(found.start() for found in _TOP.finditer(text)), len(text)})
-    line = 0
-    for start, end in itertools.pairwise(starts):
-        block = text[start:end]
-        try:
-            body = parse(block)
-        except FAILURES as error:
-            place = (max(0, start - source.shift), max(0, end - source.shift))
-            source.lost.append((block, place, type(error).__name__ if not isinstance(error, SyntaxError) else "is no Python"))
-        else:
-            for statement in body if line else ():
-                ast.increment_lineno(statement, line)
-            source.body += body
-        line += block.count("\n")

@@ -170,9 +170,8 @@ def _for(machine: Machine, node: ast.For | ast.AsyncFor) -> None:
     if not values and id(node.body[0]) not in machine.visited:
         machine.visited.add(id(node.body[0]))
         unlikely(machine, node.body)
-    steps = len(node.body) * 3 + 1
     for count, value in enumerate(values):
-        if count and not machine.spend(steps):
+        if count and not machine.spend():
             break
         calling.bind(machine, node.target, value)
         block(machine, node.body)
@@ -187,7 +186,6 @@ def _for(machine: Machine, node: ast.For | ast.AsyncFor) -> None:
 
 
 def _while(machine: Machine, node: ast.While) -> None:
-    steps = len(node.body) * 3 + 2
     for count in range(2000):
         test = expressions.evaluate(machine, node.test)
         if count == 0:
@@ -199,7 +197,7 @@ def _while(machine: Machine, node: ast.While) -> None:
             break
         block(machine, node.body)
         left, machine.leaving = machine.leaving, ""
-        if left in ("return", "break") or (not sure(test) and count) or not machine.spend(steps):
+        if left in ("return", "break") or (not sure(test) and count) or not machine.spend():
             break
         if node.test is not None and type(node.test) is ast.Constant and count:
             break
