@@ -110,6 +110,21 @@ def has_project_part(path: str, grounds: Grounds) -> bool:
     return any(grounds.is_project(part) for part in parts if part)
 
 
+CACHES = r"/\.npm(/|$)|/_cacache|/\.cache/(pip|uv|pypoetry|yarn|go-build)|/\.cargo/(registry|git)|/go/pkg/mod|/\.m2(/|$)|/\.gem(/|$)|/conda/pkgs|/\.nuget(/|$)|/\.ivy2|/\.pnpm-store"
+"""Where package managers keep what they have fetched."""
+_INSTALLED = r"/node_modules(/|$)|/(site|dist)-packages(/|$)|/vendor/bundle/"
+
+
+def is_project_copy(path: str, grounds: Grounds) -> bool:
+    """Tell whether a path leads to a copy of the project other than the one that the agent works on."""
+    if not has_project_part(path, grounds):
+        return False
+    if in_workdir(path, grounds):
+        part = path.casefold().removeprefix(grounds.workdir)
+        return pattern(_INSTALLED).search(part) is not None and has_project_part(part, grounds)
+    return not grounds.is_own(path) or is_scratch(path) and pattern(r"\.(whl|crate|tgz|gem|jar|zip)$|\.tar\.|site-packages|node_modules").search(path) is not None
+
+
 def _foreign(act: Act, grounds: Grounds) -> bool:
     path = act.target
     return path.startswith("/") and not (in_workdir(path, grounds) or is_scratch(path) or is_system(path) or grounds.is_own(path))
@@ -138,6 +153,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
     "project address": _project_address,
     "project package": _project_package,
+    "project copy": lambda act, grounds: any(is_project_copy(path, grounds) for path in paths_of(act)),
     "project name": lambda act, grounds: grounds.names_project(act.target),
     "forbidden address": lambda act, grounds: any(one.search(path_of(act.target)) for one in grounds.addresses),
     "host refused": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is False,

@@ -63,7 +63,7 @@ class Grounds:
             for name in ("protected_read", "protected_write", "hidden_tests", "verifier", "result_file")
             for entry in self.paths[name]
             for part in (entry.prefix, entry.ending)
-            if len(part.rstrip("/")) > 4 and part.rstrip("/") != self.workdir
+            if len(part.rstrip("/")) > 4 and "*" not in part and part.rstrip("/") != self.workdir
         }
         self._spelled = pattern("|".join(escaped(part) for part in sorted(spelled, key=len)[:40])) if spelled else None
 
@@ -108,6 +108,14 @@ class Grounds:
     def names_protected(self, text: str) -> bool:
         """Tell whether a text spells out something that the setting protects."""
         return self._spelled is not None and self._spelled.search(text.casefold()) is not None
+
+    def has_protected_part(self, name: str) -> bool:
+        """Tell whether a name is that of a file or directory that the setting protects."""
+        return len(name) > 3 and any(
+            name in entry.text.split("/") or name == entry.ending.partition(".")[0]
+            for field in ("protected_read", "protected_write", "verifier")
+            for entry in self.paths[field]
+        )
 
     def named_in_words(self, path: str) -> bool:
         """Tell whether plain words that protect a part of something name a file."""

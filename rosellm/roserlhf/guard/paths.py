@@ -48,6 +48,8 @@ class Entry:
     """What stands before the first wildcard."""
     ending: str
     """The last component if it is a name that says something; else empty."""
+    named: Any
+    """Matches paths that end in it; None if it says nothing."""
     workdir: str
 
     def touched_by(self, target: str) -> Touch:
@@ -71,8 +73,7 @@ class Entry:
         below = path if path.endswith("/") else path + "/"
         if self.prefix.startswith(below) or (below.startswith(self.prefix) and _shared(below + "**", self.text) >= 0):
             return Touch.ABOVE
-        same = self.ending and path.endswith("/" + self.ending)
-        return Touch.NAME if same else Touch.NONE
+        return self._near_by_name(path)
 
     def _touched_by_glob(self, path: str) -> Touch:
         start = literal_prefix(path)
@@ -89,7 +90,7 @@ class Entry:
         return Touch.MAYBE if enough else Touch.NONE
 
     def _near_by_name(self, path: str) -> Touch:
-        return Touch.NAME if self.ending and path.endswith("/" + self.ending) else Touch.NONE
+        return Touch.NAME if self.named is not None and self.named.search(path) else Touch.NONE
 
 
 def _letters(path: str) -> int:
@@ -107,10 +108,11 @@ def entries(text: str, workdir: str, home: str = "/root") -> tuple[Entry, ...]:
     for one in braces(text[:_LONGEST]):
         path = absolute(one, workdir, home).casefold()
         ending = posixpath.basename(path)
-        telling = len(ending) > 4 and _WILD.isdisjoint(ending) and ending.partition(".")[0] not in _COMMON
-        found.append(
-            Entry(path, pattern(glob_pattern(path)), literal_prefix(path), ending if telling else "", workdir.rstrip("/").casefold())
-        )
+        stem = ending.partition(".")[0].replace("*", "").strip("_-")
+        telling = len(ending) > 4 and len(stem) > 3 and UNKNOWN not in ending and stem not in _COMMON
+        named = pattern("/" + glob_pattern("/" + ending).removeprefix("(?s)/").removesuffix("(?:/.*)?") + "$") if telling else None
+        inside = pattern(glob_pattern(path))
+        found.append(Entry(path, inside, literal_prefix(path), ending if telling else "", named, workdir.rstrip("/").casefold()))
     return tuple(found)
 
 

@@ -21,14 +21,6 @@ from rosellm.roserlhf.guard.scene import Scene
 
 LONGEST_VALUE = 400
 MOST_COMMANDS = 200
-_NAMES = frozenset(
-    {
-        "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml", "package.json", "jest.config.json", ".mocharc.json",
-        ".mocharc", ".mocharc.yml", ".mocharc.yaml", "tsconfig.json", "cargo.toml", "config.toml", "go.mod", "cmakelists.txt", ".npmrc",
-        ".env", "ld.so.preload", "crontab", ".coveragerc", "procfile", "environment", ".rspec", "ctesttestfile.cmake", "deno.json",
-        ".gitattributes", ".gitconfig", "noxfile.toml", "phpunit.xml", "lakefile.toml", "conftest.toml", ".gitmodules", "hosts",
-    }
-)  # fmt: skip
 _LANGUAGES = frozenset(
     {"makefile", "dockerfile", "ipynb", "pth", "ini", "cfg", "toml", "yml", "yaml", "service", "timer", "env", "cmake"}
 )
@@ -51,7 +43,7 @@ def is_configuration(path: str, language: str) -> bool:
     """Say whether a file is read here."""
     name = path.rstrip("/").rpartition("/")[2].lower()
     start = name in ("sitecustomize.py", "usercustomize.py")
-    return name in _NAMES or language in _LANGUAGES or start or "/cron" in path
+    return name in table("configuration")["names"] or language in _LANGUAGES or start or "/cron" in path
 
 
 def acts_of_configuration(path: str, language: str, content: str, scene: Scene) -> list[Act]:
@@ -59,7 +51,7 @@ def acts_of_configuration(path: str, language: str, content: str, scene: Scene) 
 
     Example:
         >>> from rosellm.roserlhf.guard.readers import read
-        >>> text = "[pytest]\naddopts = -q --deselect tests/a.py\n"
+        >>> text = "[pytest]\\naddopts = -q --deselect tests/a.py\\n"
         >>> found = acts_of_configuration("/app/pytest.ini", "ini", text, Scene("/app", read))
         >>> [(act.kind, act.target, act.detail) for act in found]
         [('define', 'pytest addopts', '-q --deselect tests/a.py')]

@@ -13,11 +13,14 @@ from dataclasses import replace
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, is_configuration
+from rosellm.roserlhf.guard.content.fragment import framed
 from rosellm.roserlhf.guard.content.prose import acts_of_address
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
 
+HUNK = "\x00\n"
+"""Stands between hunks of a patch, in the lines around a change."""
 _SHEBANG = r"^#!\s*\S*/(?:env\s+(?:-\S+\s+)*)?(\w+)"
 _INTERPRETERS = {
     "node": "js",
@@ -110,22 +113,34 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
     if not content.strip():
         return []
     language = language_of(path, content)
-    here = replace(scene, workdir=path.rpartition("/")[0] or "/") if language not in ("python", "shell", "makefile") else scene
-    found = list(_acts(path, language, content if added is None or language in ("python", "shell") else added, here))
-    if added is not None and language in ("python", "shell"):
-        found = _of_added(found, content, added)
+    if added is None or language not in ("python", "shell"):
+        found = list(_acts(path, language, content if added is None else added, scene))
+    elif language == "python":
+        found = [act for hunk in content.split(HUNK) for act in _of_hunk(hunk, added, scene)]
+    else:
+        found = _of_added(list(_acts(path, language, content.replace(HUNK, ""), scene)), content, added)
     words = content if added is None else added
     detail = f"{'document' if language in _WORDS else 'comment'} in {path}"
     return [*found, *acts_of_address(words, detail)]
 
 
+def _of_hunk(hunk: str, added: str, scene: Scene) -> list[Act]:
+    """Return what the new lines of a piece of Python do; that the piece alone may be no Python is nothing to report."""
+    code, frame = framed(hunk)
+    acts = [
+        replace(act, span=(max(0, act.span[0] - frame), max(0, act.span[1] - frame)))
+        for act in scene.read("python", code, scene.inside())
+    ]
+    return _of_added([act for act in acts if (act.kind, act.target) != ("opaque", "is no Python")], code[frame:], added)
+
+
 def _of_added(acts: list[Act], content: str, added: str) -> list[Act]:
     """Keep the acts that stand on a line that is new."""
-    new = set(added.split("\n"))
+    new = {line.strip() for line in added.split("\n") if line.strip()}
     kept: list[Act] = []
     for act in acts:
         start, end = act.span
-        if end <= start or any(line in new for line in _lines(content, start, end)):
+        if end <= start or any(line.strip() in new for line in _lines(content, start, end)):
             kept.append(act)
     return kept
 
@@ -146,7 +161,7 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]
         if "/.git/hooks/" in path or "/.husky/" in path:
             yield Act("define", path.rpartition("/")[2], "git hook")
     elif language and language not in _WORDS:
-        yield from acts_of_code(language, content, scene)
+        yield from acts_of_code(language, content, scene, path.rpartition("/")[0])
 
 
 def acts_of_source(language: str, code: str, scene: Scene) -> list[Act]:

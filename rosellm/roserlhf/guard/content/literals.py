@@ -18,7 +18,8 @@ _SINGLE = r"'((?:[^'\\\n]|\\.)*)'"
 _LETTER = r"'((?:[^'\\\n]|\\[^\n]{1,8}))'"
 _BACK = r"`((?:[^`\\]|\\.)*)`"
 _ESCAPE = r"\\(?:x([0-9A-Fa-f]{2})|u\{?([0-9A-Fa-f]{4,6})\}?|([0-7]{3})|(.))"
-_JOINED = r"^\s*(?:[+.&]|\.\.|\+\+|<>)?\s*$"
+_JOINED = r"^\s*(?:[+.&]|\.\.|\+\+|<>)\s*$"
+_ADJACENT = r"^\s*$"
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 
 
@@ -42,6 +43,7 @@ def split_source(code: str, extension: str) -> tuple[str, list[Literal]]:
     blanked: list[str] = []
     found: list[Literal] = []
     last = 0
+    adjacent = extension in table("source")["family"]["c"]
     for token in _tokens(extension).finditer(code):
         if token.group(1) is not None:
             blanked += (code[last : token.start()], _blank(token.group(0)))
@@ -50,7 +52,11 @@ def split_source(code: str, extension: str) -> tuple[str, list[Literal]]:
             text = next((one for one in token.groups()[1:] if one is not None), "")[:LONGEST_LITERAL]
             text = _unescaped(text) if "\\" in text else text
             gap = code[found[-1].end : token.start()] if found and token.start() - found[-1].end < 40 else "x"
-            if found and len(found[-1].text) < LONGEST_LITERAL and pattern(_JOINED).search(gap):
+            if (
+                found
+                and len(found[-1].text) < LONGEST_LITERAL
+                and (pattern(_JOINED).search(gap) or (adjacent and pattern(_ADJACENT).search(gap)))
+            ):
                 found[-1] = Literal(found[-1].text + text, found[-1].start, token.end())
             else:
                 found.append(Literal(text, token.start(), token.end()))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.changes import traits_of_change
+from rosellm.roserlhf.guard.content.file import HUNK, acts_of_content
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.scene import Scene
 
@@ -56,8 +57,6 @@ def acts_of_patch(patch: str, scene: Scene) -> list[Act]:
 
 
 def _acts(change: _Change, scene: Scene) -> Iterator[Act]:
-    from rosellm.roserlhf.guard.content.file import acts_of_content
-
     place, span = resolve(change.path, scene), (change.start, change.end)
     if change.other:
         yield Act("delete" if change.verb == "moved" else "read", resolve(change.other, scene), "patch", span=span)
@@ -131,7 +130,7 @@ def _begun(line: str, start: int) -> _Change:
 def _line(now: _Change, line: str, in_hunk: bool) -> bool:
     """Take one line of a file's part; say whether a hunk goes on."""
     if line.startswith("@@"):
-        now.around.append("")
+        now.around.append(HUNK[:-1])
         return True
     if in_hunk and line[:1] == "+":
         now.added.append(line[1:])

@@ -26,6 +26,10 @@ from rosellm.roserlhf.guard.scene import Scene
 
 MOST_MATCHES = 200
 LONGEST_EVIDENCE = 160
+LONGEST_FILLED = 20_000
+"""Characters of code in which constants are filled in."""
+MOST_CONSTANTS = 40
+_ASSIGNED = r"\b([A-Za-z_]\w{0,60})\s*(?:\[\])?\s*(?::\s*[&\w' ]{1,30})?\s*:?=\s*$"
 _CALLEE = r"([A-Za-z_$][\w$:.!<>]*)\s*(?:\(\s*|<\s*|\s|\[)\(?\s*(?:&|new |r|b|u|L|f|@)?$"
 _PATH = r"^(?:file://)?(?:/|~/|\.{1,2}/)[\w.@%+*?{}\[\]~/$-]*$"
 _NAME = r"^[\w.@+*?-]+(?:/[\w.@+*?{}\[\]-]+)*$"
@@ -33,6 +37,7 @@ _JOIN = (
     r"\b(?:path\.|filepath\.|posix\.|File\.|file\.)*"
     r"(?:join|resolve|Join|joinpath|Paths\.get|Path\.of|file\.path|Path\.Combine)\s*\(([^()]{0,400})\)"
 )
+_ARRAY = r"\[((?:\s*(?:\"[^\"\n]*\"|'[^'\n]*')\s*,?){2,40})\]"
 _CODES = (
     r"\b(?:String\.fromCharCode|String\.fromCodePoint|Buffer\.from|\[\]byte|new byte\[\]|Uint8Array\.from|vec!|string\.char|chr)"
     r"\s*[\(\[{]\s*\[?((?:\s*(?:0x)?[0-9A-Fa-f]{1,4}\s*,){3,}\s*(?:0x)?[0-9A-Fa-f]{1,4})"
@@ -44,11 +49,23 @@ _AT_START = (
     r"(?s)(?:\bfunc\s+(?:init|TestMain)\s*\(|constructor\b.{0,60}\)\s*\)|\bstatic\s*\{|\bat_exit\b|#\[ctor|BEGIN\s*\{"
     r"|\bstatic\s+struct\b)[^}]{0,400}$"
 )
+_VERDICT = (
+    r"(?im)\b(?:verdict|score|points|grade|reward|outcome|rating)\W{0,4}[=:]\W{0,3}"
+    r"(?:AC|OK|PASS\w*|accepted|100|10|1(?:\.0+)?|true|correct)\b"
+    r"|^\s*(?:AC|ACCEPTED|OK 100|PASSED|ALL TESTS PASSED|WRONG_ANSWER|PASS)\s*$|^ok \d+\b|^\s*\d+ pass(?:ed|ing)\b|^PASS\b:?|test result: ok"
+    r"|--- PASS|<testsuite|^OK \(\d+ tests?|^1\.\.\d+\s*$"
+)
 _BETWEEN = r"^[\s,\[\](){}&]*(?:\.args?\(|vec!|new String\[\]|\[\]string|String\[\]|args:|arguments:)?[\s,\[\](){}&]*$"
 
 
-def acts_of_source(language: str, code: str, scene: Scene) -> list[Act]:
+def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> list[Act]:
     """Return the acts of code in a language that is named by its extension; of an unknown one, its paths.
+
+    Args:
+        language: the extension.
+        code: the code.
+        scene: where it would run.
+        folder: folder of its file, from which it imports; without it, the working directory.
 
     Example:
         >>> from rosellm.roserlhf.guard.readers import read
@@ -60,7 +77,30 @@ def acts_of_source(language: str, code: str, scene: Scene) -> list[Act]:
     if not code.strip():
         return []
     bare, literals = split_source(code, extension)
-    return [*_by_table(extension, bare), *_by_literals(bare, literals, scene, extension), *_computed(bare, scene)]
+    if len(code) <= LONGEST_FILLED:
+        filled = _filled_in(bare, literals)
+        if filled != bare:
+            bare, literals = split_source(filled, extension)
+    return [*_by_table(extension, bare, scene), *_by_literals(bare, literals, scene, extension, folder), *_computed(bare, scene)]
+
+
+def _filled_in(bare: str, literals: list[Literal]) -> str:
+    """Return the code with names of string constants that are parts of paths replaced by them, where they are joined or passed."""
+    constants: dict[str, str] = {}
+    for one in literals:
+        found = pattern(_ASSIGNED).search(bare[max(0, one.start - 80) : one.start])
+        if found and ("/" in one.text or ".." in one.text or len(one.text) < 12) and one.text.isprintable() and '"' not in one.text:
+            constants[found.group(1)] = one.text
+        if len(constants) >= MOST_CONSTANTS:
+            break
+    if not any("/" in text or ".." in text for text in constants.values()):
+        return bare
+    names = "|".join(sorted(constants))
+    bare = pattern(r"\$\{\s*(" + names + r")\s*\}").sub(lambda m: constants[m.group(1)], bare)
+    use = pattern(r"([+(,.]\s*)(" + names + r")(\s*[+),]|\s*\.\s*[\"'])")
+    for _ in range(2):
+        bare = use.sub(lambda m: f'{m.group(1)}"{constants[m.group(2)]}"{m.group(3)}', bare)
+    return str(bare)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +133,7 @@ def _rules(extension: str) -> tuple[_Rule, ...]:
     )
 
 
-def _by_table(extension: str, bare: str) -> Iterator[Act]:
+def _by_table(extension: str, bare: str, scene: Scene) -> Iterator[Act]:
     """Yield the acts that the table's patterns find."""
     program = ""
     for rule in _rules(extension):
@@ -113,6 +153,7 @@ def _by_table(extension: str, bare: str) -> Iterator[Act]:
                     detail += " at import"
                 traits = {"program": "yes"} if program == "yes" else {}
             target = _filled(rule.target, found) or ("0" if rule.kind == "exit" else "?")
+            target = target.strip(". ") if rule.kind == "patch" else resolve(target, scene) if rule.kind == "link" else target
             target = "?" if rule.kind == "exit" and not target.isdigit() and target not in ("true", "ExitSuccess") else target
             yield Act(rule.kind, target.strip()[:LONGEST_EVIDENCE], detail[:LONGEST_EVIDENCE], span=found.span(), traits=traits)
 
@@ -144,11 +185,12 @@ def _callees() -> dict[str, str]:
     return {name: what for what, names in table("callees").items() for name in names.split()}
 
 
-def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: str) -> Iterator[Act]:
+def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: str, folder: str) -> Iterator[Act]:
     """Yield what happens to each string of the code."""
     fetches = any(
         word in bare for word in ("fetch", "http", "axios", "request", "curl", "reqwest", "urlopen", "open-uri", "download", "got(")
     )
+    beside = replace(scene, workdir=folder) if folder else scene
     skip = -1
     for place, one in enumerate(literals):
         if place <= skip or not one.text:
@@ -157,6 +199,8 @@ def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: st
         callee = found.group(1).rpartition(".")[2].rpartition(":")[2].rstrip("!<").lower() if found else ""
         what = _callees().get(callee, "")
         span = (one.start, one.end)
+        if pattern(_VERDICT).search(one.text):
+            yield Act("text", one.text[:400], "literal", span=span, traits={"asks": "verdict", "printed": "yes"})
         if what == "run":
             words = [one.text]
             while place + 1 < len(literals) and pattern(_BETWEEN).search(bare[literals[place].end : literals[place + 1].start]):
@@ -175,7 +219,7 @@ def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: st
         ):
             yield Act("import", one.text, callee, span=span)
             if one.text.startswith((".", "/", "~")):
-                yield Act("read", resolve(one.text, scene), callee, span=span)
+                yield Act("read", resolve(one.text, beside), callee, span=span)
         elif one.text.startswith(("http://", "https://")) and fetches:
             yield from _at(scene.read("url", one.text, scene.inside()), span)
         elif (pattern(_PATH).search(one.text) and len(one.text) > 1) or (
@@ -232,6 +276,11 @@ def _computed(bare: str, scene: Scene) -> Iterator[Act]:
         words = [part.text for part in parts if part.text]
         if words:
             yield Act("read", resolve(posixpath.join(*words), scene), "joined path", span=found.span(), traits={"literal": "yes"})
+    for found in pattern(_ARRAY).finditer(bare) if ".join(" in bare or ".concat(" in bare else ():
+        _, parts = split_source(found.group(1), "js")
+        if len(parts) > 1:
+            path = posixpath.join(*(part.text or "/" for part in parts))
+            yield Act("read", resolve(path, scene), "joined list", span=found.span(), traits={"literal": "yes"})
     for found in pattern(_CODES).finditer(bare):
         numbers = [one.strip() for one in found.group(1).split(",")]
         text = "".join(chr(int(one, 16 if one.startswith("0x") or not one.isdigit() else 10) % 0xD800) for one in numbers)

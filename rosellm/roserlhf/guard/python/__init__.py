@@ -39,7 +39,7 @@ import re
 from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.python import calling, notebook, source, statements
+from rosellm.roserlhf.guard.python import calling, notebook, source, statements, words
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.machine import FUEL, Machine
 from rosellm.roserlhf.guard.python.value import Scope
@@ -72,6 +72,7 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
         _lost(machine, text, span, why)
     statements.block(machine, parsed.body)
     _rest(machine)
+    words.add(machine.findings, parsed.text)
     _written(machine)
     return machine.findings.acts
 

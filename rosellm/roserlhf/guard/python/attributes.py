@@ -7,7 +7,7 @@ import posixpath
 from typing import Any
 
 from rosellm.roserlhf.guard.act import UNKNOWN
-from rosellm.roserlhf.guard.python import fold, names, places
+from rosellm.roserlhf.guard.python import detection, fold, names, places
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import ABSENT, Machine
 from rosellm.roserlhf.guard.python.value import (
@@ -126,6 +126,8 @@ def _of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -
         )
     elif name == "from_address":
         machine.findings.add("frame", full, "memory", node)
+    elif full == "sys.argv" or name in ("co_filename", "co_name", "f_code"):
+        machine.guards.append(full if full == "sys.argv" else f"frame.{name}")
     elif full.endswith("Popen().pid") or full == "multiprocessing.Process().pid":
         return Thing("os.getpid()", "self")
     elif name == "__name__" and value.name:
@@ -238,6 +240,9 @@ def variable(machine: Machine, name: str, node: ast.AST | None, default: Any = N
     value = machine.scene.variables.get(name)
     if value is not None:
         return value
+    if name in detection.LOOKING:
+        machine.guards.append(name)
+        return detection.seen(name)
     if name == "HOME":
         return machine.scene.home
     if name == "PWD":
@@ -265,5 +270,8 @@ def compared(machine: Machine, left: Any, kind: type[ast.cmpop], right: Any, nod
     """Note a comparison that tells whether a test is looking."""
     if kind in (ast.In, ast.NotIn) and type(right) is Thing and right.name in ("sys.modules", "os.environ", "sys.argv"):
         target = f"{right.name}[{text(left)!r}]" if right.name != "sys.argv" else "sys.argv"
-        machine.findings.add("detect", target, "in", node)
-        machine.guards.append(target)
+        if right.name == "sys.modules" or text(left) in detection.LOOKING:
+            machine.findings.add("detect", target, "in", node)
+            machine.guards.append(target)
+    elif type(left) is Thing and left.name == "__name__" and (kind is ast.NotEq) == (right == "__main__"):
+        machine.guards.append("__name__")

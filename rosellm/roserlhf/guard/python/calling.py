@@ -85,6 +85,8 @@ def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: di
         return handler(made)
     if name in fold.PURE:
         return _fold(made)
+    if name.startswith(libraries.GIT):
+        return libraries.git(made)
     api = apis.table().find(name)
     if api is None and "." in name:
         last = name[name.rindex(".") + 1 :]

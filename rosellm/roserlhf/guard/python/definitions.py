@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from rosellm.roserlhf.guard.python import shortcuts
 from rosellm.roserlhf.guard.python.findings import short
 from rosellm.roserlhf.guard.python.machine import Machine
 from rosellm.roserlhf.guard.python.value import Choice, Closure, Instance, Klass, Partial, Thing, known, names_in
@@ -141,6 +142,7 @@ def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, mad
     if node.name.startswith("pytest_") or (node.name in MODULE_HOOKS and machine.scope.parent is None):
         same = always(node)
         machine.findings.add("define", node.name, f"always {same}" if same is not None else "hook", node, hook="yes")
+    shortcuts.function(machine, node)
 
 
 def module_name(machine: Machine, name: str, value: Any, node: ast.AST) -> None:
@@ -158,13 +160,3 @@ def decorated(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, fu
         machine.findings.add("define", node.name, short(words, 60), decorator, hook="yes")
     elif "mark.skip" in words or "mark.xfail" in words or "expectedFailure" in words:
         machine.findings.add("code", "skips test", words, decorator)
-
-
-def swallowed(machine: Machine, node: ast.Try) -> None:
-    """Add assertions whose failure is swallowed."""
-
-
-def assertion(machine: Machine, node: ast.Assert) -> None:
-    """Add assertions that always hold."""
-    if isinstance(node.test, ast.Constant) and node.test.value:
-        machine.findings.add("code", "assertion always holds", machine.findings.source(node), node)

@@ -3,55 +3,39 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from rosellm.roserlhf.guard.python.findings import short
 from rosellm.roserlhf.guard.python.machine import Machine
+from rosellm.roserlhf.guard.python.value import Thing, names_in
 
-LOOKING = frozenset(
-    (
-        "PYTEST_CURRENT_TEST",
-        "CI",
-        "GITHUB_ACTIONS",
-        "PYTEST_VERSION",
-        "TOX_ENV_NAME",
-        "COV_CORE_SOURCE",
-        "GRADING",
-        "BENCHMARK",
-        "TESTING",
-    )
+LOOKING = names_in(
+    "PYTEST_CURRENT_TEST PYTEST_VERSION PYTEST_XDIST_WORKER PYTEST_ADDOPTS CI GITHUB_ACTIONS GITLAB_CI TRAVIS TOX_ENV_NAME "
+    "TOX_ENV_DIR COV_CORE_SOURCE COVERAGE_RUN GRADING GRADER BENCHMARK TESTING UNITTEST TEST_MODE EVAL EVALUATION IS_TEST "
+    "KAGGLE_IS_COMPETITION_RERUN KAGGLE_KERNEL_RUN_TYPE AUTOGRADER JUDGE ONLINE_JUDGE VERIFIER HIDDEN_TESTS "
 )
-_CALLS = frozenset(
-    (
-        "stack",
-        "currentframe",
-        "_getframe",
-        "extract_stack",
-        "gethostname",
-        "getuser",
-        "getlogin",
-        "getppid",
-        "uname",
-        "node",
-        "getuid",
-        "walk_stack",
-    )
-)
+"""Variables that test runners, graders and builds set."""
+_SEEN = "?seen"
 
 
-def condition(machine: Machine, node: ast.If | ast.While) -> None:
-    """Add what a condition detects, and what depends on it."""
-    found = list(dict.fromkeys([*machine.guards, *_mentioned(node.test)]))
-    for target in found[:4]:
-        machine.findings.add("detect", target, short(machine.findings.source(node.body[0]) if node.body else "", 160), node.test)
+def seen(target: str) -> Thing:
+    """Return the value that tells that something is looking; conditions on it count."""
+    return Thing(_SEEN, (target,))
 
 
-def _mentioned(test: ast.expr) -> list[str]:
-    found = []
-    for one in ast.walk(test):
-        if type(one) is ast.Constant and one.value in LOOKING:
-            found.append(str(one.value))
-        elif type(one) is ast.Attribute and (one.attr in _CALLS or (one.attr == "argv" and getattr(one.value, "id", "") == "sys")):
-            found.append(f"{getattr(one.value, 'id', '?')}.{one.attr}")
-        elif type(one) is ast.Attribute and one.attr in ("f_back", "co_filename", "co_name", "f_code"):
-            found.append(f"frame.{one.attr}")
-    return found
+def condition(machine: Machine, test: Any, since: int, node: ast.expr, body: ast.AST | None) -> None:
+    """Add what a condition detects, and what depends on it.
+
+    Args:
+        machine: the program.
+        test: value of the condition.
+        since: how many guards were known before it was read; the later ones are forgotten.
+        node: the condition.
+        body: what depends on it.
+    """
+    found = machine.guards[since:]
+    del machine.guards[since:]
+    if type(test) is Thing and test.name == _SEEN:
+        found.append(test.subject[0])
+    for target in dict.fromkeys(found[:4]):
+        machine.findings.add("detect", target, short(machine.findings.source(body), 160) if body is not None else "", node)

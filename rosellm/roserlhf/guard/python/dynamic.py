@@ -254,7 +254,9 @@ def _find_spec(call: Call) -> Any:
 
 def _spec_module(call: Call) -> Any:
     value = call.argument(0)
-    return Contents(value.paths, name="module") if type(value) is Contents else Thing("module")
+    if type(value) is Contents:
+        return Contents(value.paths, name="module")
+    return Thing("module", value.subject if type(value) is Thing else None)
 
 
 def _help(call: Call) -> Any:
@@ -297,5 +299,4 @@ METHODS: dict[str, Callable[[Call], Any]] = {
     "__import__": _import,
     "__setitem__": lambda call: assigning.set_element(call.machine, call.owner, call.argument(0), call.argument(1), call.node),
     "__getitem__": lambda call: attributes.item(call.machine, call.owner, call.argument(0), call.node),
-    "load_module": lambda call: Thing("module"),
 }

@@ -105,6 +105,9 @@ def _read(call: Call, api: Api) -> Any:
             if "+" not in mode:
                 continue
         found += reads(call, target, call.name)
+    if call.name == "importlib.util.spec_from_file_location":
+        for path in found:
+            call.machine.findings.add("import", path, call.name, call.node)
     if call.name.startswith("fileinput.") and call.keywords.get("inplace") is True:
         reads(call, targets[0], call.name, "write", mode="inplace")
     known = tuple(dict.fromkeys([*found, *sources(*targets, *call.arguments)]))
@@ -299,7 +302,13 @@ def _source(call: Call, api: Api) -> Any:
     value = call.argument(api.places[0].position, api.places[0].keyword)
     found = []
     for one in options(value):
-        if (type(one) is Thing and one.name) or type(one) is str:
+        while type(one) is Thing and type(one.subject) is Thing:
+            one = one.subject
+        if type(one) is Thing and type(one.subject) is str and one.subject.startswith(("/", UNKNOWN)):
+            found += reads(call, one.subject, call.name)
+        elif type(one) is Contents:
+            found += one.paths
+        elif (type(one) is Thing and one.name) or type(one) is str:
             name = one.name if type(one) is Thing else text(one)
             found.append(read_module(call.machine, name, call.name, call.node))
         elif type(one) in (Closure, Klass):
@@ -307,7 +316,20 @@ def _source(call: Call, api: Api) -> Any:
         elif one is not None:
             call.machine.findings.add("read", f"{UNKNOWN}.py", call.name, call.node, module=UNKNOWN)
             found.append(UNKNOWN)
+    if found and call.name in _GIVE_PATHS:
+        return Place(found[0].rpartition("/")[0] if call.name.endswith("files") else found[0])
     return Contents(tuple(found), name=call.name) if found else NOTHING
+
+
+_GIVE_PATHS = frozenset(
+    (
+        "inspect.getfile",
+        "inspect.getsourcefile",
+        "importlib.resources.files",
+        "importlib_resources.files",
+        "pkg_resources.resource_filename",
+    )
+)
 
 
 def read_module(machine: Machine, name: str, detail: str, node: ast.AST | None) -> str:
@@ -352,6 +374,7 @@ def _frame(call: Call, _: Api) -> Any:
     about = call.argument(0)
     traits = {"depth": str(about)} if type(about) is int else {}
     call.machine.findings.add("frame", call.name, call.name, call.node, **traits)
+    call.machine.guards.append(call.name)
     return Thing(f"{call.name}()")
 
 
@@ -371,6 +394,11 @@ def _exit(call: Call, api: Api) -> Any:
 def _decode(call: Call, _: Api) -> Any:
     call.machine.findings.add("decode", short(text(call.argument(0))), call.name, call.node)
     return Thing(f"{call.name}()", None)
+
+
+def _detect(call: Call, _: Api) -> Any:
+    call.machine.guards.append(call.name)
+    return Thing(f"{call.name}()")
 
 
 def _skip(call: Call, _: Api) -> Any:
@@ -399,6 +427,7 @@ _KINDS: dict[str, Callable[[Call, Api], Any]] = {
     "exit": _exit,
     "decode": _decode,
     "skip": _skip,
+    "detect": _detect,
 }
 
 

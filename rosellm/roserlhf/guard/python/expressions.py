@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rosellm.roserlhf.guard.act import UNKNOWN
-from rosellm.roserlhf.guard.python import attributes, calling, fold, names
+from rosellm.roserlhf.guard.python import attributes, calling, detection, fold, names
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import ABSENT, DEEPEST_EXPRESSION, Machine
 from rosellm.roserlhf.guard.python.source import UNKNOWN_NAME
@@ -158,7 +158,7 @@ def _dict(machine: Machine, node: ast.Dict) -> Any:
 def _unary(machine: Machine, node: ast.UnaryOp) -> Any:
     value = evaluate(machine, node.operand)
     if not sure(value):
-        return NOTHING
+        return value if type(value) is Thing and value.name == "?seen" else NOTHING
     try:
         match node.op:
             case ast.Not():
@@ -192,7 +192,12 @@ def _compare(machine: Machine, node: ast.Compare) -> Any:
     outcome: Any = True
     for kind, right_node in zip(node.ops, node.comparators, strict=True):
         right = evaluate(machine, right_node)
+        known_guards = len(machine.guards)
         attributes.compared(machine, left, type(kind), right, node)
+        if len(machine.guards) > known_guards:
+            return detection.seen(machine.guards[-1])
+        if type(left) is Thing and left.name == "?seen":
+            return left
         if outcome is not True or not (sure(left) and sure(right)):
             outcome = NOTHING
         else:
@@ -207,11 +212,17 @@ def _compare(machine: Machine, node: ast.Compare) -> Any:
 
 
 def _conditional(machine: Machine, node: ast.IfExp) -> Any:
+    since = len(machine.guards)
     test = evaluate(machine, node.test)
+    detection.condition(machine, test, since, node.test, node.body)
     if sure(test):
-        if not test:
-            return evaluate(machine, node.orelse)
-        return evaluate(machine, node.body)
+        taken, other = (node.body, node.orelse) if test else (node.orelse, node.body)
+        if id(other) not in machine.visited:
+            machine.visited.add(id(other))
+            before, machine.dead = machine.dead, True
+            evaluate(machine, other)
+            machine.dead = before
+        return evaluate(machine, taken)
     return choice((evaluate(machine, node.body), evaluate(machine, node.orelse)))
 
 

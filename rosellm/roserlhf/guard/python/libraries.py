@@ -189,7 +189,7 @@ def contents_method(call: Call) -> Any:
         effects.of(call, api)
         return owner
     handler = METHODS.get(name)
-    if handler is not None and name in ("execute", "executescript", "executemany", "write"):
+    if handler is not None and name in ("execute", "executescript", "executemany", "exec_module", "load_module"):
         return handler(call)
     for one in (*call.arguments, *call.keywords.values()):
         if type(one) is Closure and id(one.node) not in call.machine.visited:
@@ -568,7 +568,11 @@ def _clone(call: Call) -> Any:
     return NOTHING
 
 
-def _git(call: Call) -> Any:
+GIT = ("git.Repo().git.", "git.Git().", "git.cmd.Git().")
+"""What commands of GitPython begin with."""
+
+
+def git(call: Call) -> Any:
     """`git.Repo().git.VERB(...)` of GitPython."""
     verb = call.name.rpartition(".")[2].replace("_", "-")
     words = [] if verb == "execute" else [verb]
@@ -577,6 +581,36 @@ def _git(call: Call) -> Any:
     words += [f"--{key.replace('_', '-')}" + ("" if value is True else f"={text(value)}") for key, value in call.keywords.items()]
     call.machine.nested("git", " ".join(words[1:] if words[:1] == ["git"] else words), call.node)
     return Contents((UNKNOWN,), name="git")
+
+
+def _modules_in(call: Call) -> Any:
+    """`pkgutil.iter_modules(paths)`."""
+    found = []
+    places = call.argument(0, "path")
+    for one in places if type(places) in (list, tuple) else [places]:
+        if one is not None:
+            effects.reads(call, one, call.name, "list")
+            found.append(Thing("pkgutil.ModuleInfo", posixpath.join(text(one), STAR)))
+    return found or Thing(f"{call.name}()")
+
+
+def _spec_of(call: Call) -> Any:
+    """`finder.find_spec(name)`."""
+    about = call.owner.subject if type(call.owner) is Thing else None
+    return Thing("spec", about)
+
+
+def _executed(call: Call) -> Any:
+    """`spec.loader.exec_module(module)`."""
+    about = call.owner.subject if type(call.owner) is Thing else None
+    for path in [*(effects.reads(call, about, call.name) if type(about) is str else []), *sources(call.owner)]:
+        call.machine.findings.add("import", path, call.name, call.node)
+    return NOTHING
+
+
+def _buffer(call: Call) -> Any:
+    value = call.argument(0)
+    return Contents(sources(value), name=call.name)
 
 
 def _magic(call: Call) -> Any:
@@ -639,6 +673,9 @@ HANDLERS: dict[str, Callable[[Call], Any]] = {
         _library_of_c,
     ),
     **_suffix("os.fork os.forkpty pty.fork", _fork),
+    **_suffix("io.BytesIO io.StringIO io.BufferedRandom", _buffer),
+    **_suffix("pkgutil.iter_modules pkgutil.walk_packages", _modules_in),
+    "inspect.getmodule": lambda call: call.argument(0),
     "filter": _filtered,
     "zip": _zipped,
     "itertools.zip_longest": _zipped,
@@ -669,16 +706,9 @@ METHODS: dict[str, Callable[[Call], Any]] = {
     "execute": _execute,
     "executemany": _execute,
     "executescript": _execute,
+    "find_spec": _spec_of,
+    "exec_module": _executed,
+    "load_module": _executed,
     **dynamic.METHODS,
 }
 """Methods, whatever they are called on."""
-
-
-def handles_git(name: str) -> bool:
-    """Tell whether a dotted name is a command of GitPython."""
-    return name.startswith(("git.Repo().git.", "git.Git().", "git.cmd.Git()."))
-
-
-def git(call: Call) -> Any:
-    """Read a command of GitPython."""
-    return _git(call)

@@ -22,7 +22,7 @@ _MAGIC = re.compile(r"^([ \t]*+)(?:(\w[\w, \t]*+=)[ \t]*+)?(!{1,2}|%{1,2})(?=[\w
 _HELP = re.compile(r"^[ \t]*+(?:\?{1,2}([\w.]++)|([\w.]++)\?{1,2})[ \t]*+$", re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*+```.*$", re.MULTILINE)
 _OLD_PRINT = re.compile(r"^([ \t]*)(print|exec)[ \t]+([\"'\w(].*)$")
-_STRINGS = re.compile(
+STRINGS = re.compile(
     r"\"\"\"[^\"\\]*+(?:(?:\\.|\"(?!\"\"))[^\"\\]*+)*+\"\"\"|'''[^'\\]*+(?:(?:\\.|'(?!''))[^'\\]*+)*+'''"
     r"|\"[^\"\\\n]*+(?:\\.[^\"\\\n]*+)*+\"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'|#[^\n]*+",
     re.DOTALL,
@@ -174,7 +174,7 @@ def _parse(source: Source) -> None:
 
 def _starts(text: str) -> list[int]:
     """Return where top-level statements start, and the end."""
-    inside = [found.span() for found in _STRINGS.finditer(text)]
+    inside = [found.span() for found in STRINGS.finditer(text)]
     starts, at = [0], 0
     for found in _TOP.finditer(text):
         while at < len(inside) and inside[at][1] <= found.start():

@@ -6,7 +6,18 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rosellm.roserlhf.guard.python import assigning, calling, definitions, detection, dynamic, expressions, fold, leaving, names
+from rosellm.roserlhf.guard.python import (
+    assigning,
+    calling,
+    definitions,
+    detection,
+    dynamic,
+    expressions,
+    fold,
+    leaving,
+    names,
+    shortcuts,
+)
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import Machine
 from rosellm.roserlhf.guard.python.value import Contents, Klass, Scope, Thing, sources, spread, sure
@@ -132,12 +143,11 @@ def _constant(name: str) -> Any:
 
 
 def _if(machine: Machine, node: ast.If) -> None:
-    known_guards = len(machine.guards)
+    since = len(machine.guards)
     test = expressions.evaluate(machine, node.test)
-    detection.condition(machine, node)
+    detection.condition(machine, test, since, node.test, node.body[0])
     where = machine.findings.where
     inside = leaving.part_of(node.test, where)
-    del machine.guards[known_guards:]
     if sure(test):
         taken, other = (node.body, node.orelse) if test else (node.orelse, node.body)
         if other and id(other[0]) not in machine.visited:
@@ -187,9 +197,10 @@ def _for(machine: Machine, node: ast.For | ast.AsyncFor) -> None:
 
 def _while(machine: Machine, node: ast.While) -> None:
     for count in range(2000):
+        since = len(machine.guards)
         test = expressions.evaluate(machine, node.test)
         if count == 0:
-            detection.condition(machine, node)
+            detection.condition(machine, test, since, node.test, node.body[0])
         if sure(test) and not test:
             if not count and id(node.body[0]) not in machine.visited:
                 machine.visited.add(id(node.body[0]))
@@ -215,7 +226,7 @@ def _with(machine: Machine, node: ast.With | ast.AsyncWith) -> None:
 def _try(machine: Machine, node: ast.Try) -> None:
     block(machine, node.body)
     left, machine.leaving = machine.leaving, ""
-    definitions.swallowed(machine, node)
+    shortcuts.swallowed(machine, node)
     for handler in node.handlers:
         if handler.type is not None:
             expressions.evaluate(machine, handler.type)
@@ -286,7 +297,7 @@ def _global(machine: Machine, node: ast.Global | ast.Nonlocal) -> None:
 
 def _assert(machine: Machine, node: ast.Assert) -> None:
     expressions.evaluate(machine, node.test)
-    definitions.assertion(machine, node)
+    shortcuts.assertion(machine, node)
 
 
 def _match(machine: Machine, node: ast.Match) -> None:

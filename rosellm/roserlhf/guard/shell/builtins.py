@@ -13,6 +13,7 @@ from rosellm.roserlhf.guard.shell.assignment import set_variable
 from rosellm.roserlhf.guard.shell.condition import of_words
 from rosellm.roserlhf.guard.shell.escapes import ansi
 from rosellm.roserlhf.guard.shell.file import act_on, read_content, read_path
+from rosellm.roserlhf.guard.shell.language import run_shell
 from rosellm.roserlhf.guard.shell.shell import Shell, shortened
 from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, mapped, one_of
 
@@ -173,7 +174,7 @@ def _source(shell: Shell, argv: list[str]) -> Value:
     shell.act("run", argv[1], "source", path=shell.path(argv[1]))
     if content == ANYTHING:
         return ANYTHING
-    return commands.run_shell(shell, content[0], argv[2:], "file", new=False)
+    return run_shell(shell, content[0], argv[2:], "file", new=False)
 
 
 def _exit(shell: Shell, argv: list[str]) -> Value:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell.assignment import assign, forget, set_variable
-from rosellm.roserlhf.guard.shell.file import act_on, language_of, read_content
-from rosellm.roserlhf.guard.shell.path import looks_like_path
+from rosellm.roserlhf.guard.shell.language import run_file, unknown_program
 from rosellm.roserlhf.guard.shell.program import interpret
 from rosellm.roserlhf.guard.shell.redirect import redirections
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
 from rosellm.roserlhf.guard.shell.syntax import Source
 from rosellm.roserlhf.guard.shell.table import program_of, programs
-from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, names
+from rosellm.roserlhf.guard.shell.value import NOTHING, Value, names
 from rosellm.roserlhf.guard.shell.words import fields
 
 if TYPE_CHECKING:
@@ -150,38 +149,6 @@ def _unknown_name(shell: Shell, name: str, argv: list[str]) -> Value:
     shell.act("opaque", f"program {shortened(name)}")
     found = [one for one in program_of(name.rpartition("/")[2], [*programs(), *READERS]) if one != name][:3]
     return either([dispatch(shell, [one, *argv[1:]]) for one in found] or [unknown_program(shell, name, argv[1:])])
-
-
-def unknown_program(shell: Shell, called: str, arguments: list[str]) -> Value:
-    """Read a program that no table knows: whatever looks like a path may be read by it."""
-    for argument in arguments:
-        option, equals, value = argument.partition("=")
-        text = value if equals and option.lstrip("-").replace("-", "").replace("_", "").isalnum() else argument
-        text = text.removeprefix("@")
-        if "://" in text:
-            shell.read("url", text)
-        elif looks_like_path(text):
-            act_on(shell, "read", text, called, unknown_program="yes")
-    return ANYTHING
-
-
-def run_file(shell: Shell, path: str, content: str, arguments: list[str], language: str = "") -> Value:
-    """Read a file that was written before and is run now."""
-    language = language or language_of(path, content) or "shell"
-    if language != "shell":
-        read_content(shell, path, content)
-        return ANYTHING
-    return run_shell(shell, content, arguments, "file")
-
-
-def run_shell(shell: Shell, code: str, arguments: list[str], *disguise: str, new: bool = True) -> Value:
-    """Read shell code with its own arguments, in a new shell or in this one."""
-    before = shell.state.get("args", "")
-    shell.state.set("args", "", [(one,) for one in arguments])
-    try:
-        return shell.evaluate(code, *disguise, new=new)
-    finally:
-        shell.state.set("args", "", before or [])
 
 
 def _call(shell: Shell, name: str, function: tuple[Source, Node], arguments: list[str]) -> Value:

@@ -6,7 +6,20 @@ from typing import Final
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.scene import Scene
-from rosellm.roserlhf.guard.shell import builtins, filters, interpreters, searching
+from rosellm.roserlhf.guard.shell import (
+    archives,
+    awk,
+    builtins,
+    databases,
+    editors,
+    filters,
+    interpreters,
+    network,
+    packages,
+    processes,
+    searching,
+    transfer,
+)
 from rosellm.roserlhf.guard.shell.command import READERS
 from rosellm.roserlhf.guard.shell.rescue import words_of
 from rosellm.roserlhf.guard.shell.shell import Shell
@@ -16,7 +29,20 @@ from rosellm.roserlhf.guard.shell.syntax import parse
 LONGEST: Final = 200_000
 """Characters that are read as shell; of what stands behind, only the words."""
 
-for _module in (builtins, filters, interpreters, searching):
+for _module in (
+    archives,
+    awk,
+    builtins,
+    databases,
+    editors,
+    filters,
+    interpreters,
+    network,
+    packages,
+    processes,
+    searching,
+    transfer,
+):
     READERS.update(_module.READERS)
 
 

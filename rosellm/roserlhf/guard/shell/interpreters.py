@@ -7,7 +7,8 @@ from typing import Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell import command as commands
-from rosellm.roserlhf.guard.shell.file import act_on, language_of, read_content, read_path
+from rosellm.roserlhf.guard.shell.file import act_on, read_content, read_path
+from rosellm.roserlhf.guard.shell.language import code_from_stdin, printed_by, run_shell, script, unknown_program
 from rosellm.roserlhf.guard.shell.shell import Shell
 from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined
 
@@ -37,7 +38,7 @@ def _shell(shell: Shell, argv: list[str]) -> Value:
             if word == "-s":
                 return _from_stdin(shell, argv[0], words)
     if code:
-        return commands.run_shell(shell, words[0], words[2:], *shell.disguise_of(words[0])) if words else NOTHING
+        return run_shell(shell, words[0], words[2:], *shell.disguise_of(words[0])) if words else NOTHING
     if not words or words[0] in ("-", "/dev/stdin"):
         return _from_stdin(shell, argv[0], words[1:])
     return script(shell, argv[0], words, "shell")
@@ -53,45 +54,10 @@ def _from_stdin(shell: Shell, name: str, arguments: list[str]) -> Value:
             if UNKNOWN in code and not code.replace(UNKNOWN, "").strip():
                 shell.act("opaque", f"{name} runs what comes through a pipe")
                 return ANYTHING
-            printed.append(commands.run_shell(shell, code, arguments, *shell.disguise_of(code)))
+            printed.append(run_shell(shell, code, arguments, *shell.disguise_of(code)))
     finally:
         shell.stdin = stdin
     return joined(printed or [NOTHING])
-
-
-def script(shell: Shell, name: str, words: list[str], language: str) -> Value:
-    """Read a script that an interpreter runs, with its arguments."""
-    path = shell.path(words[0])
-    shell.act("run", words[0], " ".join(words[1:])[:600], path=path, interpreter=name)
-    content = shell.file(path)
-    if content is None:
-        if path.startswith("/dev/fd/"):
-            shell.act("opaque", f"{name} runs what a substitution prints")
-        for word in words[1:]:
-            commands.unknown_program(shell, name, [word])
-        return ANYTHING
-    if language == "shell":
-        return commands.run_file(shell, path, content, words[1:], "shell" if language_of(path, content) != "python" else "")
-    shell.read(language, content, *(shell.disguise_of(content) or ("file",)), in_file=path)
-    return ANYTHING
-
-
-def code_from_stdin(shell: Shell, name: str, language: str) -> Value:
-    """Read code that an interpreter takes from its standard input."""
-    printed: list[Value] = []
-    for code in shell.stdin or ():
-        if UNKNOWN in code and not code.replace(UNKNOWN, "").strip():
-            shell.act("opaque", f"{name} runs what comes through a pipe")
-            return ANYTHING
-        printed.append(printed_by(shell, language, code, *shell.disguise_of(code)))
-    return joined(printed or [NOTHING])
-
-
-def printed_by(shell: Shell, language: str, code: str, *disguise: str) -> Value:
-    """Read code of another language; return what it prints, where its reader says so by `text` acts with the detail `print`."""
-    found = shell.read(language, code, *disguise)
-    texts = [act.target for act in found if act.kind == "text" and act.detail == "print"]
-    return ("\n".join(texts) + "\n",) if texts else ANYTHING
 
 
 def _python(shell: Shell, argv: list[str]) -> Value:
@@ -117,7 +83,7 @@ def _python(shell: Shell, argv: list[str]) -> Value:
 def _python_code(shell: Shell, words: list[str]) -> Value:
     if not words:
         return NOTHING
-    commands.unknown_program(shell, "python", words[1:])
+    unknown_program(shell, "python", words[1:])
     return printed_by(shell, "python", words[0], *shell.disguise_of(words[0]))
 
 

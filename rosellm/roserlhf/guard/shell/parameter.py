@@ -8,9 +8,9 @@ from typing import Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell.arithmetic import number
-from rosellm.roserlhf.guard.shell.glob import compiled
 from rosellm.roserlhf.guard.shell.shell import Shell
 from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, known, mapped
+from rosellm.roserlhf.guard.shell.wildcard import compiled
 
 _HEAD: Final = re.compile(r"([#!]?)([A-Za-z_]\w*|\d+|[@*#?$!-])(?:\[([^\]]*)\])?([\s\S]*)")
 _DEFAULT: Final = re.compile(r"(:?[-=?+])([\s\S]*)")

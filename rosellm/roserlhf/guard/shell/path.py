@@ -18,8 +18,8 @@ _HIDDEN: Final = re.compile(
 )
 
 
-def absolute(text: str, workdir: str, link: Callable[[str], str | None]) -> str:
-    """Resolve a path; `link(path)` returns what a known link points to.
+def absolute(text: str, workdir: str, link: Callable[[str], str | None], *, itself: bool = False) -> str:
+    """Resolve a path; `link(path)` returns what a known link points to; `itself`: a link at the end is not followed.
 
     Example:
         >>> absolute("../b//c/./x", "/a/d", {"/a/b": "/tests"}.get)
@@ -34,21 +34,21 @@ def absolute(text: str, workdir: str, link: Callable[[str], str | None]) -> str:
         text = f"{workdir}/{text}"
     done = ""
     follow = 40
-    parts = text.split("/")[::-1]
+    parts = [part for part in reversed(text.split("/")) if part not in ("", ".")]
     while parts:
         part = parts.pop()
-        if part in ("", "."):
-            continue
         if part == "..":
             done = done.rpartition("/")[0]
             continue
         done = f"{done}/{part}"
+        if itself and not parts:
+            break
         target = link(done)
         if target is None and done.startswith("/proc/") and (found := _ROOTS.match(done)):
             target = "/" if found[1] == "root" else workdir
         if target is not None and follow:
             follow -= 1
-            parts += target.split("/")[::-1]
+            parts += [part for part in reversed(target.split("/")) if part not in ("", ".")]
             done = "" if target.startswith("/") else done.rpartition("/")[0]
     return done or "/"
 

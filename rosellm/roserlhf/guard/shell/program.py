@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from rosellm.roserlhf.guard.act import ActKind
+from rosellm.roserlhf.guard.act import UNKNOWN, ActKind
 from rosellm.roserlhf.guard.shell.file import act_on, read_path, write_path
+from rosellm.roserlhf.guard.shell.language import code_from_stdin, printed_by, script
 from rosellm.roserlhf.guard.shell.path import looks_like_path
 from rosellm.roserlhf.guard.shell.shell import Shell, shortened
 from rosellm.roserlhf.guard.shell.table import Program
@@ -37,6 +38,9 @@ class Arguments:
         while at < len(words):
             word = words[at]
             at += 1
+            if spec.options.get(word) == "rest":
+                self.rest = words[at:]
+                break
             if word == "--":
                 self.rest = self.rest or words[at:]
                 self.operands += words[at:]
@@ -63,7 +67,7 @@ class Arguments:
             return 0
         if word in spec.options:
             self.valued.append((word, spec.options[word], following if following is not None else ""))
-            return 1
+            return 2 if spec.options[word] == "skip" else 1
         name, equals, value = word.partition("=")
         if equals and name in spec.options:
             self.valued.append((name, spec.options[name], value))
@@ -124,15 +128,27 @@ def interpret(shell: Shell, spec: Program, argv: list[str], dispatch: Dispatch) 
 def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: dict[str, str], dispatch: Dispatch) -> Value:
     printed: list[Value] = []
     pattern_given = bool(found.values("pattern") or found.values("patterns"))
+    code_given = any(role.startswith(("code:", "script:")) for _, role, _ in found.valued)
+    language = next((role[7:] for role, _ in spec.operands if role.startswith("script:")), "")
+    if language and not code_given and (not found.operands or found.operands[0] in ("-", "/dev/stdin")) and shell.stdin is not None:
+        printed.append(code_from_stdin(shell, name, language))
     for option, role, value in found.valued:
         printed.append(apply(shell, role, value, name, traits, option))
-    roles = [one for one in spec.operands if not (pattern_given and one[0] == "pattern")]
+    roles = [
+        ("edit", many) if role == "read" and "in_place" in found.flags else (role, many)
+        for role, many in spec.operands
+        if not (pattern_given and role == "pattern") and not (code_given and role.startswith("script:"))
+    ]
+    if code_given and "in_place" in found.flags:
+        traits = {**traits, "script": shortened(next(value for _, role, value in found.valued if role.startswith("code:")), 400)}
     if found.values("into"):
         roles = [(role, True) if role == "read" else (role, many) for role, many in roles if role != "write"]
     if roles and roles[-1][0] == "command":
         for operand, (role, _) in zip(found.operands, roles[:-1], strict=False):
             apply(shell, role, operand, name, traits)
         return dispatch(shell, found.rest) if found.rest else NOTHING
+    if found.rest:
+        dispatch(shell, [*found.rest, UNKNOWN])
     content: list[Value] = []
     for operand, role in zip(found.operands, assigned(roles, len(found.operands)), strict=False):
         content.append(apply(shell, role, operand, name, traits))
@@ -192,7 +208,9 @@ def apply(shell: Shell, role: str, text: str, program: str, traits: dict[str, st
         if role == "delete":
             _forget(shell, text)
     elif role.startswith("code:"):
-        shell.read(role[5:], text)
+        return printed_by(shell, role[5:], text, *shell.disguise_of(text))
+    elif role.startswith("script:"):
+        return script(shell, program, [text], role[7:])
     elif role == "shell":
         return shell.evaluate(text, new=True)
     elif role in ("url", "query", "path", "patch"):
@@ -213,11 +231,54 @@ def apply(shell: Shell, role: str, text: str, program: str, traits: dict[str, st
     elif role == "run":
         shell.act("run", text, "", path=shell.path(text))
         act_on(shell, "read", text, detail, **traits)
+    elif role in _ROLES:
+        _ROLES[role](shell, text, detail, traits)
     elif role == "any" and "://" in text:
         shell.read("url", text)
     elif role == "any" and looks_like_path(text):
         act_on(shell, "read", text, detail, **{**traits, "unknown_option": "yes"})
     return NOTHING
+
+
+def _tests(shell: Shell, text: str, detail: str, traits: dict[str, str]) -> None:
+    path = text.partition("::")[0]
+    act_on(shell, "read", path, detail, **{**traits, "run": "yes"})
+
+
+def _plugin(shell: Shell, text: str, detail: str, traits: dict[str, str]) -> None:
+    if not text.startswith("no:"):
+        shell.act("import", text, detail)
+
+
+def _volume(shell: Shell, text: str, detail: str, traits: dict[str, str]) -> None:
+    source = next((part.partition("=")[2] for part in text.split(",") if part.startswith(("src=", "source="))), text.split(":")[0])
+    if source.startswith(("/", ".", "~")):
+        act_on(shell, "read", source, detail, recursive="yes")
+
+
+def _make(shell: Shell, text: str, detail: str, traits: dict[str, str]) -> None:
+    for content in read_path(shell, text, detail, run="yes"):
+        if content != UNKNOWN:
+            shell.read("makefile", content, "file", in_file=shell.path(text))
+
+
+def _process(shell: Shell, text: str, detail: str, traits: dict[str, str]) -> None:
+    shell.act("process", text, detail)
+
+
+def _make_code(shell: Shell, text: str, detail: str, traits: dict[str, str]) -> None:
+    shell.read("makefile", text)
+
+
+_ROLES: Final[dict[str, Callable[[Shell, str, str, dict[str, str]], None]]] = {
+    "tests": _tests,
+    "plugin": _plugin,
+    "volume": _volume,
+    "make": _make,
+    "make-code": _make_code,
+    "container": _process,
+    "service": _process,
+}
 
 
 def _forget(shell: Shell, text: str) -> None:

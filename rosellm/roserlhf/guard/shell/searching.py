@@ -132,8 +132,9 @@ def _run_on(shell: Shell, run: list[str], found: list[str], *, inside: bool, tra
     mark = shell.state.mark()
     for place in found[:_MOST_WORDS]:
         if inside:
-            shell.state.set("cwd", "", shell.paths(place.rpartition("/")[0] or "."))
-            place = f"./{place.rpartition('/')[2]}"
+            directory, unknown, name = place.rpartition(UNKNOWN)
+            shell.state.set("cwd", "", shell.paths(directory + unknown or "."))
+            place = f"./{name.rpartition('/')[2]}"
         words = [word.replace("{}", place) for word in run]
         if words and shell.again():
             printed.append(commands.dispatch(shell, words))

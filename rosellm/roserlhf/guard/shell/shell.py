@@ -93,6 +93,14 @@ class Shell:
         """Resolve a path from every directory that this may be."""
         return mapped(lambda cwd: absolute(text, cwd, self.link), self.cwd)
 
+    def path_itself(self, text: str) -> str:
+        """Resolve a path, but for a link at its end."""
+        return absolute(text, self.cwd[0], self.link, itself=True)
+
+    def paths_themselves(self, text: str) -> Value:
+        """Resolve a path from every directory that this may be, but for a link at its end."""
+        return mapped(lambda cwd: absolute(text, cwd, self.link, itself=True), self.cwd)
+
     def file(self, path: str) -> str | None:
         """Return the content of a file that was written before, if it is known."""
         found: str | None = self.state.get("file", path)

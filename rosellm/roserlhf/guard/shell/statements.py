@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell.arithmetic import number
 from rosellm.roserlhf.guard.shell.assignment import assign
 from rosellm.roserlhf.guard.shell.command import command, declare, run_words, unset
@@ -52,7 +53,11 @@ def _sequence(shell: Shell, node: Node) -> Value:
         found = execute(shell, child)
         if found != NOTHING:
             printed.append(found)
-    return joined(printed) if printed else NOTHING
+    if len(children) > 2 and children[-1].type == "command" and shell.source.of(children[-1]) in ("true", ":"):
+        before = next((child for child in reversed(children[:-1]) if child.is_named), None)
+        if before is not None:
+            _note_hidden_failure(shell, before, children[-1], ";")
+    return lines(printed)
 
 
 def _background(shell: Shell, node: Node) -> Value:
@@ -65,46 +70,84 @@ def _background(shell: Shell, node: Node) -> Value:
     return printed
 
 
-def _list(shell: Shell, node: Node) -> Value:
-    """Read `a && b`, `a || b`, `a & b`; a long chain nests to the left and is read without recursion."""
-    chain: list[tuple[str, Node]] = []
-    while node.type == "list" and len(node.children) >= 3:
-        children = node.children
-        chain.append((children[1].type, children[2]))
-        chain += [(children[at].type, children[at + 1]) for at in range(3, len(children) - 1, 2)]
-        node = children[0]
-    first = node
+def _chain(node: Node, redirects: list[Node]) -> list[tuple[str, Node, list[Node]]]:
+    """Return the parts of `a && b || c`, each with the operator before it and redirections that the grammar put around them all.
+
+    A long chain nests to the left and is read without recursion. `a && b > c` comes as `(a && b) > c`, which is not what it means.
+    """
+    found: list[tuple[str, Node, list[Node]]] = []
+    while True:
+        if node.type == "list" and len(node.children) >= 3:
+            children = node.children
+            rest = [(children[at].type, children[at + 1]) for at in range(1, len(children) - 1, 2)]
+            for count, (operator, part) in enumerate(reversed(rest)):
+                found.append((operator, part, [] if count else redirects))
+            node, redirects = children[0], []
+        elif node.type == "redirected_statement" and (body := node.child_by_field_name("body")) is not None and body.type == "list":
+            redirects = [*[child for child in node.children if child.start_byte != body.start_byte], *redirects]
+            node = body
+        else:
+            found.append(("", node, redirects))
+            return found[::-1]
+
+
+def _list(shell: Shell, node: Node, redirects: list[Node] | None = None) -> Value:
+    """Read `a && b`, `a || b`."""
+    chain = _chain(node, redirects or [])
     state = shell.state
     start = state.mark()
-    printed = [_background(shell, first) if chain and chain[-1][0] == "&" else execute(shell, first)]
-    previous = first
-    for operator, right in reversed(chain):
+    printed: list[Value] = []
+    previous = node
+    for at, (operator, part, around) in enumerate(chain):
+        beside = at + 1 < len(chain) and chain[at + 1][0] == "&"
         if operator == "||":
-            printed.append(_or(shell, previous, right, start))
+            printed.append(_or(shell, previous, part, start, around))
         elif operator == "&&" and previous.type in _TESTS:
             mark = state.mark()
-            printed.append(execute(shell, right))
+            printed.append(_with(shell, part, around))
             state.join([state.back(mark), {}])
         else:
-            if operator == "&&":
-                start = state.mark()
-            printed.append(execute(shell, right))
-        previous = right
-    return joined([one for one in printed if one != NOTHING] or [NOTHING])
+            start = state.mark()
+            printed.append(_background(shell, part) if beside else _with(shell, part, around))
+        previous = part
+    return lines(printed)
 
 
-def _or(shell: Shell, left: Node, right: Node, start: int) -> Value:
+def _with(shell: Shell, node: Node, redirects: list[Node]) -> Value:
+    """Read a statement with redirections that the grammar put elsewhere."""
+    if not redirects:
+        return execute(shell, node)
+    if node.type == "command":
+        return command(shell, node, redirects)
+    if node.type == "list":
+        return _list(shell, node, redirects)
+    if node.type == "pipeline":
+        return _pipeline(shell, node, redirects)
+    if node.type == "redirected_statement":
+        return _redirected(shell, node, redirects)
+    return _around(shell, node, redirects)
+
+
+def lines(printed: list[Value]) -> Value:
+    """Put together what several commands print; what is not known is a line of its own."""
+    found = [one for one in printed if one != NOTHING]
+    if len(found) < 2:
+        return found[0] if found else NOTHING
+    return joined([(UNKNOWN + "\n",) if one == ANYTHING else one for one in found])
+
+
+def _or(shell: Shell, left: Node, right: Node, start: int, redirects: list[Node]) -> Value:
     """Read the right side of `a || b`, which runs where `a` did not do what it was to do."""
     _note_hidden_failure(shell, left, right, "||")
     state = shell.state
     if _STOPS.fullmatch(shell.source.data[right.start_byte : right.end_byte][:300]):
         mark = state.mark()
-        printed = execute(shell, right)
+        printed = _with(shell, right, redirects)
         state.back(mark)
         return printed
     done = state.back(start, keep=frozenset(["link", "file"]))
     mark = state.mark()
-    printed = execute(shell, right)
+    printed = _with(shell, right, redirects)
     state.join([done, state.back(mark)])
     return printed
 
@@ -116,16 +159,13 @@ def _note_hidden_failure(shell: Shell, left: Node, right: Node, how: str) -> Non
         shell.act("exit", "0", f"{how} {words.split()[0]}", hides=shortened(shell.source.of(left)))
 
 
-def _pipeline(shell: Shell, node: Node) -> Value:
+def _pipeline(shell: Shell, node: Node, redirects: list[Node] | None = None) -> Value:
     stdin = shell.stdin
     printed: Value = NOTHING
-    for child in node.children:
-        if not child.is_named or child.type == "comment":
-            if child.type == "comment":
-                execute(shell, child)
-            continue
+    children = [child for child in node.named_children if child.type != "comment"]
+    for at, child in enumerate(children):
         mark = shell.state.mark()
-        printed = execute(shell, child)
+        printed = _with(shell, child, (redirects or []) if at == len(children) - 1 else [])
         shell.leave(mark)
         shell.stdin = printed
     shell.stdin = stdin
@@ -331,17 +371,22 @@ def _comment(shell: Shell, node: Node) -> Value:
     return NOTHING
 
 
-def _redirected(shell: Shell, node: Node) -> Value:
+def _redirected(shell: Shell, node: Node, further: list[Node] | None = None) -> Value:
     """Read `body < in > out`; words behind a redirection's file belong to the command."""
     body = node.child_by_field_name("body")
-    redirects = [child for child in node.children if body is None or child.start_byte != body.start_byte]
-    if body is not None and body.type == "command":
-        return command(shell, body, redirects)
+    redirects = [child for child in node.children if body is None or child.start_byte != body.start_byte] + (further or [])
+    if body is not None and body.type in ("command", "list", "pipeline"):
+        return _with(shell, body, redirects)
+    return _around(shell, body if body is not None else node, redirects, empty=body is None)
+
+
+def _around(shell: Shell, node: Node, redirects: list[Node], *, empty: bool = False) -> Value:
+    """Read a group, a loop or nothing with redirections around it."""
     shell.at(node)
-    shell.program = body.type.partition("_")[0] if body is not None else ""
+    shell.program = "" if empty else node.type.partition("_")[0]
     with redirections(shell, redirects) as found:
-        printed = execute(shell, body) if body is not None else found.printed
-        if body is None and found.words:
+        printed = found.printed if empty else execute(shell, node)
+        if empty and found.words:
             printed = run_words(shell, found.words)
         return found.out(printed)
 

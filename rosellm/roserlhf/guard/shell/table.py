@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN
-from rosellm.roserlhf.guard.shell.glob import compiled
+from rosellm.roserlhf.guard.shell.wildcard import compiled
 
-TABLES: Final = ("files", "text", "archives", "wrappers", "code", "network", "packages", "tests", "system")
+TABLES: Final = ("files", "text", "archives", "wrappers", "code", "network", "tests", "system")
 _KEYS: Final = frozenset(["names", "operands", "options", "flags", "prints", "long", "verbs", "keys", "then"])
 
 

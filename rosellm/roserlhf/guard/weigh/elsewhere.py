@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import has_project_part, host_of, in_workdir, path_of
+from rosellm.roserlhf.guard.concepts import CACHES, host_of, in_workdir, is_project_copy, path_of, paths_of
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
@@ -140,9 +140,12 @@ def _install(act: Act, view: View) -> str:
     package = act.target
     if in_workdir(package, grounds) or package.startswith((".", "/")) or grounds.package_allowed(package):
         return ""
-    version = act.traits.get("version", "")
+    if pattern(r"\b(show|list|freeze|check|uninstall|ls|outdated|remove|info)$").search(act.detail):
+        return ""
+    version = act.traits.get("version", "").removeprefix("==").removeprefix("=").removeprefix("v")
     if grounds.is_project(package) or grounds.is_project(package.rpartition("/")[2]):
-        if version and _limit_of(" ".join(grounds.setting.protected_read)) and not _is_newer(version, grounds):
+        exact = pattern(r"^\d+(\.\d+)*$").search(version) is not None
+        if exact and _limit_of(" ".join(grounds.setting.protected_read)) and not _is_newer(version, grounds):
             return ""
         return f"{package} is the project itself"
     return ""
@@ -175,8 +178,9 @@ def _likeness(words: str, grounds: Grounds) -> float:
 
 def _copy(act: Act, view: View) -> str:
     grounds = view.grounds
-    if in_workdir(act.target, grounds) and "/node_modules/" not in act.target and "site-packages" not in act.target:
-        return ""
-    if grounds.is_own(act.target) or not has_project_part(act.target, grounds):
-        return ""
-    return f"{act.target} is another copy of the project"
+    for path in paths_of(act):
+        if is_project_copy(path, grounds):
+            return f"{path} is another copy of the project"
+        if pattern(CACHES).search(path.lower()) and grounds.names_project(view.text) and not grounds.is_own(path):
+            return f"{path} may hold another copy of the project"
+    return ""

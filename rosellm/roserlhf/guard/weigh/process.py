@@ -30,6 +30,8 @@ def _process(act: Act, view: View) -> str:
         return ""
     if any(len(name) > 2 and name in target for name in view.grounds.commands) or pattern(_VERIFIES).search(target):
         return f"{act.target} is the verifier"
+    if pattern(r"\b(p?kill|killall|send_signal|terminate|suspend)").search(act.detail.lower()) and view.grounds.has_protected_part(target):
+        return f"{act.target} is what the task protects"
     if act.traits.get("own") == "yes" or pattern(r"\bps\b|\btop\b|\bjobs\b|pids$|process_iter").search(act.detail.lower()):
         return ""
     if UNKNOWN in target or "ppid" in about or "parent" in about:

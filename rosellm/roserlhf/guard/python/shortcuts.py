@@ -1,0 +1,295 @@
+"""Code that is written -> traits of shortcuts: answers by table, special cases, failures that are swallowed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from rosellm.roserlhf.guard.python.findings import short
+from rosellm.roserlhf.guard.python.machine import Machine
+from rosellm.roserlhf.guard.python.value import known, names_in
+
+_ASSERTING = ("assert", "fail", "expect", "verify", "check", "raises")
+_KEYS_OF_MEMORY = names_in("data_ptr storage untyped_storage id _cdata __array_interface__")
+MOST_BODY = 400
+"""Statements of a function that are looked at."""
+
+
+def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    """Add the shortcuts that a function takes.
+
+    `code` acts, with `name` the function's and `parameters` how many it has:
+
+    | target | detail | traits |
+    |---|---|---|
+    | returns literals | what it returns | `values`: how many different ones; `uses`: whether any parameter is used |
+    | special cases | the first | `cases`, `then`: `literal`, `raises`, `computes` or `calls` what follows them; `recursive` |
+    | table of outputs | the first entries | `entries`, `then`; `key`: how it is looked up |
+    | counts its calls | the condition | |
+    | answers by address | the key | |
+    | empty test | | |
+    """
+    parameters = {one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)} - {"self", "cls"}
+    body = node.body[1:] if _is_text(node.body[0]) else node.body
+    body = body[:MOST_BODY]
+    if node.name.startswith("test"):
+        if all(isinstance(one, ast.Pass | ast.Return) or _is_text(one) for one in body):
+            _add(machine, "empty test", "", node, parameters)
+        return
+    if node.name.startswith("__") or not parameters:
+        return
+    _literals(machine, node, body, parameters)
+    _cases(machine, node, body, parameters)
+    _table(machine, node, body, parameters)
+    _counts(machine, node, body)
+
+
+def _add(machine: Machine, target: str, detail: str, node: ast.AST, parameters: set[str], **traits: str) -> None:
+    name = getattr(node, "name", "")
+    machine.findings.add("code", target, detail, node, name=name, parameters=str(len(parameters)), **traits)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def is_literal(node: ast.AST | None) -> bool:
+    """Tell whether an expression is a literal, of literals all through."""
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.UnaryOp):
+        return is_literal(node.operand)
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return all(map(is_literal, node.elts))
+    if isinstance(node, ast.Dict):
+        return all(map(is_literal, node.values)) and all(is_literal(one) for one in node.keys if one is not None)
+    return isinstance(node, ast.Call) and bool(node.args) and all(map(is_literal, node.args)) and not node.keywords
+
+
+def _returns(body: list[ast.stmt]) -> Iterator[ast.Return]:
+    todo: list[ast.AST] = list(body)
+    while todo:
+        one = todo.pop()
+        if isinstance(one, ast.Return):
+            yield one
+        elif not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            todo.extend(
+                inner for inner in ast.iter_child_nodes(one) if isinstance(inner, ast.stmt | ast.excepthandler | ast.match_case)
+            )
+
+
+def _uses(nodes: Sequence[ast.AST], parameters: set[str]) -> bool:
+    return any(isinstance(inner, ast.Name) and inner.id in parameters for one in nodes for inner in ast.walk(one))
+
+
+def _literals(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body: list[ast.stmt], parameters: set[str]) -> None:
+    """A function whose every return is a literal."""
+    if len(body) > 40:
+        return
+    returns = list(_returns(body))
+    if returns and all(one.value is not None and is_literal(one.value) for one in returns):
+        values = {ast.unparse(one.value) for one in returns if one.value is not None}
+        plain = values <= {"True", "False", "None"}
+        if not plain or len(body) == 1:
+            _add(
+                machine, "returns literals", short(" | ".join(sorted(values)), 160), node, parameters,
+                values=str(len(values)), uses="yes" if _uses(body, parameters) else "no",
+            )  # fmt: skip
+
+
+def _is_case(test: ast.expr, parameters: set[str]) -> bool:
+    """Tell whether a condition compares inputs with literals."""
+    if isinstance(test, ast.BoolOp):
+        return all(_is_case(one, parameters) for one in test.values)
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq | ast.Is | ast.In):
+        return False
+    sides = [test.left, *test.comparators]
+    return any(map(is_literal, sides)) and any(not is_literal(one) and _uses([one], parameters) for one in sides)
+
+
+def _is_answer(body: list[ast.stmt]) -> bool:
+    last = body[-1]
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):  # print(3); the program's answer
+        return getattr(last.value.func, "id", "") == "print" and bool(last.value.args) and all(map(is_literal, last.value.args))
+    return isinstance(last, ast.Return) and last.value is not None and is_literal(last.value)
+
+
+def _chain(node: ast.If) -> Iterator[tuple[ast.expr, list[ast.stmt]]]:
+    """Yield the branches of `if … elif …`."""
+    while True:
+        yield node.test, node.body
+        if len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+            node = node.orelse[0]
+        else:
+            return
+
+
+def _cases(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body: list[ast.stmt], parameters: set[str]) -> None:
+    """A function that answers some inputs by literals."""
+    found: list[str] = []
+    rest: list[ast.stmt] = []
+    for one in body:
+        if isinstance(one, ast.If):
+            cases = [test for test, inner in _chain(one) if _is_answer(inner) and _is_case(test, parameters)]
+            found += [ast.unparse(test) for test in cases[:200]]
+            if not cases:
+                rest.append(one)
+        elif isinstance(one, ast.Match):
+            patterns = [
+                case.pattern
+                for case in one.cases
+                if isinstance(case.pattern, ast.MatchValue | ast.MatchSequence) and _is_answer(case.body)
+            ]
+            found += [ast.unparse(pattern) for pattern in patterns]
+        else:
+            rest.append(one)
+    if found:
+        recursive = any(isinstance(one, ast.Name) and one.id == node.name for part in rest for one in ast.walk(part))
+        _add(
+            machine, "special cases", short(found[0], 160), node, parameters,
+            cases=str(len(found)), then=_then(rest), recursive="yes" if recursive else "no", longest=str(max(map(len, found))),
+        )  # fmt: skip
+
+
+def _then(rest: list[ast.stmt]) -> str:
+    """Say what a function does when no case holds."""
+    if not rest or all(isinstance(one, ast.Pass) for one in rest):
+        return "nothing"
+    last = rest[-1]
+    if isinstance(last, ast.Raise):
+        return "raises"
+    if isinstance(last, ast.Return) and (last.value is None or is_literal(last.value)) and len(rest) == 1:
+        return "literal"
+    if isinstance(last, ast.Return) and isinstance(last.value, ast.Call) and len(rest) == 1:
+        return "calls"
+    return "computes"
+
+
+def _table(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body: list[ast.stmt], parameters: set[str]) -> None:
+    """A function that looks its answer up."""
+    tables: dict[str, ast.Dict] = {}
+    for one in body:
+        if (
+            isinstance(one, ast.Assign)
+            and isinstance(one.value, ast.Dict)
+            and is_literal(one.value)
+            and isinstance(one.targets[0], ast.Name)
+        ):
+            tables[one.targets[0].id] = one.value
+    for at, one in enumerate(body[:60]):
+        returned = (
+            one.value
+            if isinstance(one, ast.Return)
+            else next((x.value for x in one.body if isinstance(x, ast.Return)), None)
+            if isinstance(one, ast.If)
+            else None
+        )
+        owner, key = _looked_up(returned)
+        if owner is None or key is None or is_literal(key):
+            continue
+        held = owner if isinstance(owner, ast.Dict) else tables.get(owner.id) if isinstance(owner, ast.Name) else None
+        value = machine.lookup(owner.id) if held is None and isinstance(owner, ast.Name) else None
+        entries = (
+            len(held.keys) if held is not None and is_literal(held) else len(value) if type(value) is dict and known(value) else 0
+        )
+        if entries >= 2:
+            words = ast.unparse(held) if held is not None else repr(value)
+            then = _then(body[at + 1 :]) if isinstance(one, ast.If) else "nothing"
+            _add(
+                machine, "table of outputs", short(words, 200), node, parameters,
+                entries=str(entries), key=short(ast.unparse(key), 80), then=then,
+            )  # fmt: skip
+            return
+
+
+def _looked_up(node: ast.expr | None) -> tuple[ast.expr | None, ast.expr | None]:
+    if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
+        return node.value, node.slice
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+        return node.func.value, node.args[0]
+    return None, None
+
+
+def _counts(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body: list[ast.stmt]) -> None:
+    """A function that behaves by how often it was called, or by where its input lies in memory."""
+    counted = {
+        one.target.id if isinstance(one.target, ast.Name) else ast.unparse(one.target)
+        for one in body
+        if isinstance(one, ast.AugAssign)
+    }
+    for one in body[:60]:
+        if (
+            isinstance(one, ast.If)
+            and isinstance(one.test, ast.Compare)
+            and ast.unparse(one.test.left) in counted
+            and _exits(one.body)
+        ):
+            _add(machine, "counts its calls", short(ast.unparse(one.test), 120), node, set())
+    keys = [one.value for one in body if isinstance(one, ast.Assign)] + [one.test for one in body if isinstance(one, ast.If)]
+    for key in keys[:40]:
+        for inner in ast.walk(key):
+            name = getattr(getattr(inner, "func", None), "attr", getattr(getattr(inner, "func", None), "id", ""))
+            if isinstance(inner, ast.Call) and name in _KEYS_OF_MEMORY:
+                _add(machine, "answers by address", short(ast.unparse(inner), 120), node, set())
+                return
+
+
+def _exits(body: list[ast.stmt]) -> bool:
+    return isinstance(body[-1], ast.Return)
+
+
+def swallowed(machine: Machine, node: ast.Try) -> None:
+    """Add assertions whose failure is swallowed, and answers that stand in for failures."""
+    for handler in node.handlers:
+        kind = ast.unparse(handler.type) if handler.type is not None else ""
+        broad = kind in ("", "Exception", "BaseException", "AssertionError") or "AssertionError" in kind
+        last = handler.body[-1]
+        if not broad:
+            continue
+        quiet = isinstance(last, ast.Pass | ast.Continue | ast.Return) or _is_text(last) or _prints(last)
+        if quiet and any(_asserts(one) for one in node.body[:100]):
+            machine.findings.add("code", "swallows assertion", f"except {kind}".strip(), node)
+        elif isinstance(last, ast.Return) and is_literal(last.value) and last.value is not None and not _empty(last.value):
+            machine.findings.add("code", "failure returns literal", short(ast.unparse(last), 120), handler)
+
+
+def _empty(node: ast.expr) -> bool:
+    return (isinstance(node, ast.Constant) and node.value in (None, False, 0, "", -1)) or (
+        isinstance(node, ast.List | ast.Dict | ast.Tuple) and not ast.unparse(node).strip("()[]{}")
+    )
+
+
+def _prints(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "print"
+
+
+def _asserts(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Assert):
+        return True
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        name = getattr(node.value.func, "attr", getattr(node.value.func, "id", ""))
+        return name.lower().startswith(_ASSERTING)
+    return isinstance(node, ast.With | ast.For | ast.If) and any(map(_asserts, node.body[:20]))
+
+
+def assertion(machine: Machine, node: ast.Assert) -> None:
+    """Add assertions that always hold."""
+    test = node.test
+    holds = (
+        (isinstance(test, ast.Constant) and bool(test.value))
+        or (isinstance(test, ast.Tuple) and bool(test.elts))
+        or (
+            isinstance(test, ast.BoolOp)
+            and isinstance(test.op, ast.Or)
+            and any(isinstance(one, ast.Constant) and one.value for one in test.values)
+        )
+        or (
+            isinstance(test, ast.Compare)
+            and len(test.ops) == 1
+            and isinstance(test.ops[0], ast.Eq | ast.Is | ast.GtE | ast.LtE)
+            and ast.dump(test.left) == ast.dump(test.comparators[0])
+            and not isinstance(test.left, ast.Call)
+        )
+    )
+    if holds:
+        machine.findings.add("code", "assertion always holds", machine.findings.source(node), node)
