@@ -19,7 +19,7 @@ _ENVIRONMENT: Final = re.compile(
 )
 
 
-def assign(shell: Shell, node: Node, *, exported: bool = False) -> tuple[str, Value]:
+def assign(shell: Shell, node: Node, *, exported: bool = False, quiet: bool = False) -> tuple[str, Value]:
     """Read `name=value`, `name+=value`, `name[i]=value`, `name=(...)`; return the name and its value."""
     name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
     name = shell.source.of(name_node) if name_node is not None else ""
@@ -34,10 +34,12 @@ def assign(shell: Shell, node: Node, *, exported: bool = False) -> tuple[str, Va
     value = text(shell, value_node) if value_node is not None else NOTHING
     if len(value) == 1 and ":~" in value[0]:
         value = (":".join(tilde(shell, one) if one.startswith("~") else one for one in value[0].split(":")),)
-    return name, set_variable(shell, name, value, adds=adds, exported=exported)
+    return name, set_variable(shell, name, value, adds=adds, exported=exported, quiet=quiet)
 
 
-def set_variable(shell: Shell, name: str, value: Value, *, adds: bool = False, exported: bool = False) -> Value:
+def set_variable(
+    shell: Shell, name: str, value: Value, *, adds: bool = False, exported: bool = False, quiet: bool = False
+) -> Value:
     """Set a variable or an element; note it where programs see it."""
     state = shell.state
     if name.endswith("]") and "[" in name:
@@ -50,7 +52,7 @@ def set_variable(shell: Shell, name: str, value: Value, *, adds: bool = False, e
     state.set("var", name, value)
     if state.get("array", name) is not None:
         state.drop("array", name)
-    if exported or state.get("exported", name) or _ENVIRONMENT.fullmatch(name):
+    if not quiet and (exported or state.get("exported", name) or _ENVIRONMENT.fullmatch(name)):
         shell.act("environment", name, f"set {shortened(value[0])}")
     if exported:
         state.set("exported", name, True)

@@ -159,7 +159,7 @@ class _Program:
 
     def _before(self, at: int) -> str:
         start = at
-        while start > 0 and (self.tokens[start - 1][0] != "sign" or self.tokens[start - 1][1] in "()"):
+        while start > 0 and self.tokens[start - 1][0] != "sign" and self.tokens[start - 1][1] not in ("if", "while"):
             start -= 1
         value, _ = self.expression(start)
         return value

@@ -42,16 +42,19 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     words: list[Node] = []
     before: list[tuple[str, Value]] = []
     inner = list(redirects)
+    mark = shell.state.mark()
     shell.at(node)
     for child in node.children:
         kind = child.type
         if kind == "variable_assignment":
-            before.append(assign_for(shell, child))
+            before.append(assign(shell, child, quiet=True))
         elif kind in ("file_redirect", "herestring_redirect"):
             inner.append(child)
         else:
             words.append(child)
     found = fields(shell, words)
+    if before:
+        shell.leave(mark)  # they hold for this command alone
     if not inner:
         return run_words(shell, found, before)
     shell.program = found[0][0].rpartition("/")[2] if found else ""
@@ -60,17 +63,12 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
         return redirected.out(run_words(shell, [*found, *redirected.words], before))
 
 
-def assign_for(shell: Shell, node: Node) -> tuple[str, Value]:
-    """Read an assignment in front of a command."""
-    return assign(shell, node, exported=False)
-
-
 def run_words(shell: Shell, words: list[Value], before: list[tuple[str, Value]] | None = None) -> Value:
     """Read a command given as expanded words, once per alternative."""
     if not words:
         return NOTHING
-    for name, value in before or ():
-        shell.act("environment", name, f"set {shortened(value[0])}")
+    if before:
+        return _with_variables(shell, words, before)
     words = words[:MOST_WORDS]
     most = max(map(len, words))
     if most == 1:
@@ -82,6 +80,18 @@ def run_words(shell: Shell, words: list[Value], before: list[tuple[str, Value]] 
             break
         printed.append(dispatch(shell, [word[min(at, len(word) - 1)] for word in words]))
     return either(printed)
+
+
+def _with_variables(shell: Shell, words: list[Value], before: list[tuple[str, Value]]) -> Value:
+    """Read a command with assignments in front of it, which hold for this command alone."""
+    mark = shell.state.mark()
+    for name, value in before:
+        shell.act("environment", name, f"set {shortened(value[0])}")
+        shell.state.set("var", name, value)
+    printed = run_words(shell, words)
+    if words[0] not in (("eval",), (".",), ("source",), ("export",), (":",)):
+        shell.leave(mark)
+    return printed
 
 
 def dispatch(shell: Shell, argv: list[str]) -> Value:
@@ -122,7 +132,7 @@ def _program(shell: Shell, name: str, argv: list[str]) -> Value:
     shell.program = called
     if called not in _QUIET:
         _note_run(shell, name, argv)
-    here = "/" in name and not _BIN.fullmatch(name)
+    here = "/" in name and not name.startswith(UNKNOWN) and not _BIN.fullmatch(name)
     if here and (content := shell.file(shell.path(name))) is not None:
         return run_file(shell, shell.path(name), content, argv[1:])
     if not here or called in READERS:
@@ -130,7 +140,7 @@ def _program(shell: Shell, name: str, argv: list[str]) -> Value:
             return reader(shell, argv)
         if (spec := programs().get(called)) is not None:
             return interpret(shell, spec, argv, dispatch)
-    if UNKNOWN in name or any(c in name for c in "*?["):
+    if UNKNOWN in called or (not here and any(c in name for c in "*?[")):
         return _unknown_name(shell, name, argv)
     return unknown_program(shell, called, argv[1:])
 

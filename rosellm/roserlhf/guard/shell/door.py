@@ -58,6 +58,7 @@ def acts_of_shell(command: str, scene: Scene) -> list[Act]:
         mode: how a file is written: `truncate`, `append`, `in place`, `attributes`. content: what is written, shortened.
         stdin: `yes`: through a redirection or pipe. stream: the descriptor, if it is not standard output.
         in_file: path of a file whose code says so. in_function: function that is defined, not called, in this command.
+        awaited: `yes`: a later part of the command waits for what is put into the background, or ends it.
         hides: the command whose failure an `exit` act hides. disguised: how the path was hidden. path: resolved path of a program.
 
     Args:

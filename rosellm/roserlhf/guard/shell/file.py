@@ -33,12 +33,16 @@ _EXTENSIONS: Final = {
     "cjs": "js",
 }
 _CONTENT: Final = 400
+_LINES: Final = 64
 
 
 def act_on(shell: Shell, kind: ActKind, text: str, detail: str, **traits: str) -> None:
     """Note an act on a path, in every directory that this may be."""
     if "\n" in text:
-        text = text.split("\n", 1)[0]
+        for line in dict.fromkeys(text.split("\n")[:_LINES]):
+            if line:
+                act_on(shell, kind, line, detail, **traits)
+        return
     disguise = next((how for payload, how in shell.decoded.items() if len(payload.strip()) > 2 and payload.strip() in text), "")
     if disguise:
         traits["disguised"] = disguise

@@ -18,7 +18,7 @@ from rosellm.roserlhf.guard.shell.file import act_on
 from rosellm.roserlhf.guard.shell.program import interpret
 from rosellm.roserlhf.guard.shell.shell import Shell
 from rosellm.roserlhf.guard.shell.table import programs
-from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, mapped
+from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, mapped, one_of
 
 _CLASSES: Final = {
     "alpha": "A-Za-z", "digit": "0-9", "alnum": "A-Za-z0-9", "upper": "A-Z", "lower": "a-z", "space": " \t\n\r\f\v", "blank": " \t",
@@ -189,6 +189,14 @@ def _cut(shell: Shell, argv: list[str]) -> Change | None:
     return change
 
 
+def _one_line(shell: Shell, argv: list[str]) -> Value:
+    """`head -1`: one of the lines; longer parts may be all of the text."""
+    value = interpret(shell, programs()[commands.known_as(argv[0])], argv, commands.dispatch)
+    if re.search(r"(?:^| )-(?:n ?)?1(?: |$)|--lines=1\b", " ".join(argv[1:])):
+        return one_of(f"{line}\n" for text in value for line in text.split("\n")[:64] if line)
+    return value
+
+
 def _fold(shell: Shell, argv: list[str]) -> Change | None:
     return lambda text: text
 
@@ -253,6 +261,8 @@ READERS: Final[dict[str, Callable[[Shell, list[str]], Value]]] = {
     "tr": _filter(_tr),
     "rev": _filter(_rev),
     "tac": _filter(_tac),
+    "head": _one_line,
+    "tail": _one_line,
     "cut": _filter(_cut),
     "fold": _filter(_fold),
     "paste": _filter(_paste),

@@ -38,7 +38,11 @@ def _shell(shell: Shell, argv: list[str]) -> Value:
             if word == "-s":
                 return _from_stdin(shell, argv[0], words)
     if code:
-        return run_shell(shell, words[0], words[2:], *shell.disguise_of(words[0])) if words else NOTHING
+        return (
+            run_shell(shell, words[0], words[2:], *shell.disguise_of(words[0]), called=(words[1:2] or ["bash"])[0])
+            if words
+            else NOTHING
+        )
     if not words or words[0] in ("-", "/dev/stdin"):
         return _from_stdin(shell, argv[0], words[1:])
     return script(shell, argv[0], words, "shell")

@@ -28,17 +28,19 @@ def run_file(shell: Shell, path: str, content: str, arguments: list[str], langua
     if language != "shell":
         read_content(shell, path, content)
         return ANYTHING
-    return run_shell(shell, content, arguments, "file")
+    return run_shell(shell, content, arguments, "file", called=path)
 
 
-def run_shell(shell: Shell, code: str, arguments: list[str], *disguise: str, new: bool = True) -> Value:
+def run_shell(shell: Shell, code: str, arguments: list[str], *disguise: str, new: bool = True, called: str = "bash") -> Value:
     """Read shell code with its own arguments, in a new shell or in this one."""
-    before = shell.state.get("args", "")
+    before, name = shell.state.get("args", ""), shell.state.get("var", "0", ("bash",))
     shell.state.set("args", "", [(one,) for one in arguments])
+    shell.state.set("var", "0", (called,))
     try:
         return shell.evaluate(code, *disguise, new=new)
     finally:
         shell.state.set("args", "", before or [])
+        shell.state.set("var", "0", name)
 
 
 def script(shell: Shell, name: str, words: list[str], language: str) -> Value:

@@ -29,7 +29,7 @@ class Manager:
     """Verbs that install or download packages, or show them in a way that gives their content or address."""
     values: frozenset[str]
     """Options that take a value."""
-    files: frozenset[str] = frozenset(["-r", "--requirement", "-c", "--constraint", "--file"])
+    files: frozenset[str] = frozenset(["-r", "--requirement", "--constraint", "--file"])
     """Options whose value is a file of packages."""
     packages: frozenset[str] = frozenset()
     """Options whose value is a package."""
@@ -42,7 +42,7 @@ class Manager:
 _PIP: Final = Manager(
     names("install download wheel"),
     names(
-        """-r --requirement -c --constraint -i --index-url --extra-index-url -f --find-links -t --target -d --dest --prefix --root
+        """-r --requirement -c --constraint -i --index-url --extra-index-url --find-links -t --target -d --dest --prefix --root
         --python --only-binary --no-binary --platform --python-version --implementation --abi --proxy --trusted-host --cache-dir
         -w --wheel-dir --log --timeout --retries -p --index --config-settings --editable -e"""
     ),
@@ -160,7 +160,7 @@ def _option(shell: Shell, manager: Manager, name: str, option: str, value: str) 
                     package(shell, line.strip(), f"{name} {option}")
     elif "://" in value:
         shell.read("url", value, program=name)
-    elif option in ("-e", "--editable", "-f", "--find-links", "--path", "--manifest-path"):
+    elif option in ("-e", "--editable", "--find-links", "--path", "--manifest-path"):
         act_on(shell, "read", value, f"{name} {option}")
     elif option in (
         "-t",

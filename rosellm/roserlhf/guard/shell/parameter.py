@@ -61,7 +61,7 @@ def _plain(shell: Shell, name: str, index: str | None) -> Value | list[Value] | 
         return list(state.get("args", "", []))
     if name.isdigit():
         if name == "0":
-            return ("bash",)
+            return state.get("var", "0", ("bash",))  # type: ignore[no-any-return]
         args = state.get("args", "", [])
         return args[int(name) - 1] if int(name) <= len(args) else NOTHING
     if name == "PWD":

@@ -10,9 +10,9 @@ from typing import Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN
 
-_ROOTS: Final = re.compile(r"^/proc/(?:self|thread-self|\d+|\*|[^/]*\ufffc[^/]*)(?:/task/[^/]+)?/(root|cwd)(?=/|$)")
+_ROOTS: Final = re.compile(r"^/proc/(?:(?:self|thread-self)(?:/task/[^/]+)?/(root|cwd)|[^/]+(?:/task/[^/]+)?/(root))$")
 _FILE: Final = re.compile(r"^file://(?:localhost)?(?=/)", re.IGNORECASE)
-_LOOKS: Final = re.compile(r"[/~*?]|^\.{1,2}$|[\w\])}]\.[A-Za-z_]\w{0,12}$|\ufffc")
+_LOOKS: Final = re.compile(r"/|^~|^\.{1,2}$|^[\w.*?\[\]{},-]*[\w\])}*?]\.[A-Za-z_*]\w{0,12}$|\ufffc|^[\w.-]*\*[\w.-]*$")
 _HIDDEN: Final = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0]"
 )
@@ -45,7 +45,7 @@ def absolute(text: str, workdir: str, link: Callable[[str], str | None], *, itse
             break
         target = link(done)
         if target is None and done.startswith("/proc/") and (found := _ROOTS.match(done)):
-            target = "/" if found[1] == "root" else workdir
+            target = workdir if found[1] == "cwd" else "/"
         if target is not None and follow:
             follow -= 1
             parts += [part for part in reversed(target.split("/")) if part not in ("", ".")]

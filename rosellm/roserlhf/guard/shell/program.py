@@ -45,11 +45,7 @@ class Arguments:
                 self.rest = self.rest or words[at:]
                 self.operands += words[at:]
                 break
-            if (
-                len(word) > 1
-                and word[0] == "-"
-                and not (word[1].isdigit() and word not in spec.options and not spec.flags.get(word))
-            ):
+            if len(word) > 1 and word[0] == "-":
                 at += self._option(spec, word, words[at] if at < len(words) else None)
             elif spec.keys and "=" in word:
                 key, _, value = word.partition("=")
@@ -188,6 +184,8 @@ def _traits(found: Arguments) -> dict[str, str]:
 
 def apply(shell: Shell, role: str, text: str, program: str, traits: dict[str, str], option: str = "") -> Value:
     """Note what a program does with one argument; return the content that it reads, if any."""
+    if role == "value" and option and len(text) > 2 and text.startswith(("/", "~/", "../")):
+        role = "any"  # an option that is not known well enough
     if role in ("value", "name", "pattern", "exclude", "include", "workdir", "command") or not text:
         return NOTHING
     detail = f"{program} {option}" if option else program
@@ -201,6 +199,8 @@ def apply(shell: Shell, role: str, text: str, program: str, traits: dict[str, st
         content = read_path(shell, text, detail, **traits)
         write_path(shell, text, detail, "in place", given=traits)
         return content
+    elif role == "touch":
+        act_on(shell, "write", text, detail, **{"mode": "touch", **traits})
     elif role == "mode":
         act_on(shell, "write", text, detail, **{"mode": "attributes", **traits})
     elif role in _ACTS:

@@ -10,7 +10,7 @@ from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell import command as commands
 from rosellm.roserlhf.guard.shell.file import act_on, read_path, write_path
 from rosellm.roserlhf.guard.shell.shell import Shell, either
-from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, names
+from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, names, one_of
 
 _NAMES: Final = names("""-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname""")
 _VALUES: Final = names(
@@ -52,7 +52,7 @@ def _find(shell: Shell, argv: list[str]) -> Value:
     printed: list[Value] = []
     for inside, run in expression.runs:
         printed.append(_run_on(shell, run, found, inside=inside, traits=traits))
-    return either(printed) if printed else ("".join(f"{place}\n" for place in found),)
+    return either(printed) if printed else one_of(f"{place}\n" for place in found)
 
 
 class _Expression:

@@ -153,7 +153,10 @@ def _segments(shell: Shell, node: Node, into: list[Segment]) -> None:
             _segments(shell, child, into)
     elif (reader := _READERS.get(kind)) is not None:
         reader(shell, node, into)
-    elif kind != "$":
+    elif kind == "$":
+        if shell.source.of(node) == "$$":
+            into.append((QUOTED, [("self",)]))
+    else:
         literal = shell.source.of(node)
         into += [(SPLIT, [value]) for value in [expand(shell, literal, quoted=False)]]
 
@@ -239,7 +242,12 @@ def _substitution(shell: Shell, node: Node, into: list[Segment]) -> None:
     printed: list[Value] = [shell.run(child) for child in node.named_children]
     shell.leave(mark)
     shell.span, shell.stdin, shell.program = span, stdin, program
-    into.append((SPLIT, [mapped(lambda one: one.rstrip("\n"), joined(printed or [NOTHING]))]))
+    into.append((SPLIT, [mapped(_printed, joined(printed or [NOTHING]))]))
+
+
+def _printed(text: str) -> str:
+    text = text.rstrip("\n")
+    return UNKNOWN if UNKNOWN in text and not text.replace(UNKNOWN, "").strip() else text
 
 
 def _process(shell: Shell, node: Node, into: list[Segment]) -> None:
