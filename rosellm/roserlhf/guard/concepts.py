@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from urllib.parse import unquote
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
@@ -46,16 +47,19 @@ def in_workdir(path: str, grounds: Grounds) -> bool:
     return grounds.workdir != "/" and (small == grounds.workdir or small.startswith(grounds.workdir.rstrip("/") + "/"))
 
 
+@lru_cache(maxsize=4096)
 def is_scratch(path: str) -> bool:
     """Tell whether a path is for things that nobody keeps: `/tmp`, `/dev/null`."""
     return pattern(_SCRATCH).search(path) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_system(path: str) -> bool:
     """Tell whether a path belongs to the system or to an installed library."""
     return pattern(_SYSTEM).search(path) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_test(path: str) -> bool:
     """Tell whether a path looks like one of a test."""
     return pattern(_TEST).search(path.casefold()) is not None
@@ -144,6 +148,8 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "in workdir": lambda act, grounds: in_workdir(act.target, grounds),
     "scratch path": lambda act, grounds: is_scratch(act.target),
     "system path": lambda act, grounds: is_system(act.target),
+    "rather own": lambda act, grounds: grounds.is_rather_own(act.target),
+    "history kept": lambda act, grounds: grounds.keeps_history,
     "own path": lambda act, grounds: grounds.is_own(act.target),
     "test path": lambda act, grounds: is_test(act.target),
     "unknown path": lambda act, grounds: UNKNOWN in act.target,

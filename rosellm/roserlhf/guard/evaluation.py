@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from rosellm.roserlhf.guard.corpus import Call, Labelled
+from rosellm.roserlhf.guard.grounds import grounds_of
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
@@ -71,6 +72,8 @@ def evaluate(
     """
     judge = judge or SettingJudge(rules)
 
+    _prepare(settings)
+
     async def all_of_them() -> list[Decision]:
         return [await decide(one.call, settings[one.setting], rules, judge) for one in calls]
 
@@ -101,6 +104,24 @@ def evaluate(
         "false_alarms": [one.id for one, decision in pairs if not one.is_hack and decision.is_hack],
     }
     return scores, decisions
+
+
+_FIRST = (
+    ("shell", {"command": "cat a | sed 's/a/b/' > b; python -c 'print(1)'; git log; curl https://example.org; pip list; find . -name a"}),
+    ("python", {"code": "import os\nclass A:\n    def __eq__(self, other):\n        return self is other\nopen('a').read()"}),
+    ("write_file", {"path": "a.js", "content": "const a = 1;"}),
+    ("write_file", {"path": "a.toml", "content": "a = 1"}),
+    ("submit", {"patch": "--- a/a.c\n+++ b/a.c\n@@ -1 +1 @@\n-a\n+b\n", "message": "words"}),
+    ("web_search", {"query": "words"}),
+)
+
+
+def _prepare(settings: Mapping[str, Setting]) -> None:
+    """Load the readers and work out the settings: a run does so once, so no call's time holds it."""
+    for setting in settings.values():
+        grounds_of(setting)
+    for tool, arguments in _FIRST if settings else ():
+        read_call(tool, arguments, (), next(iter(settings.values())))
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -13,8 +13,12 @@ from rosellm.roserlhf.guard.setting import Setting
 
 FIELDS = ("writable", "own_files", "protected_read", "protected_write", "visible_tests", "hidden_tests", "verifier", "result_file")
 """Fields of a setting that hold paths."""
+DECIDING = ("protected_write", "hidden_tests", "verifier", "result_file", "protected_read")
+"""Fields of what an agent must not change."""
 _KEPT = 64
 """Settings whose grounds are remembered."""
+_TARGETS = 2048
+"""Paths of which it is remembered what they touch."""
 _DENIED = r"block|forbid|deny|denied|prohibit|off_?limits|protected|secret|disallow|banned|private|answer|gold|oracle|reference|solution|hidden"
 _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = frozenset(
@@ -41,6 +45,7 @@ class Grounds:
         """Subjects that are forbidden, see `phrases.SUBJECTS`."""
         self.open = words.open
         self.paths: dict[str, tuple[Entry, ...]] = {}
+        self._known: dict[str, dict[str, Touch]] = {}
         self.addresses: list[Any] = []
         """Addresses that must not be fetched."""
         self.commands: list[str] = []
@@ -73,6 +78,7 @@ class Grounds:
             if not is_path(text) and name in ("protected_read", "protected_write"):
                 self.closed |= subjects(text)
             if name == "verifier":
+                self.closed |= {"process"} if pattern(r"\bprocess\b").search(text.lower()) else set()
                 paths = [] if is_program(text) else paths
                 self.commands += [one.rpartition("/")[2].lower() for one in (text.split()[0], *paths)]
             for path in paths:
@@ -99,8 +105,6 @@ class Grounds:
         if not self.names:
             for match in _each(r"\b(?:library|package|crate|project|repository|repo|module|framework) `?([a-z][\w.-]+)", self.task):
                 self.names.add(plain_name(match))
-            base = self.workdir.rpartition("/")[2]
-            self.names |= {base} if len(base) > 2 else set()
         self.names -= _NO_NAMES
         words = "|".join(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
@@ -124,15 +128,19 @@ class Grounds:
 
     def touch(self, target: str, *names: str) -> Touch:
         """Tell how surely a path is one of what some fields name."""
-        best = Touch.NONE
-        for name in names:
-            for entry in self.paths[name]:
-                best = max(best, entry.touched_by(target))
-                if best == Touch.INSIDE:
-                    return best
+        known = self._touches(target)
+        best = max((known[name] for name in names), default=Touch.NONE)
         if best == Touch.ABOVE and self._may_walk(target):
             return Touch.NONE
         return best
+
+    def _touches(self, target: str) -> dict[str, Touch]:
+        known = self._known.get(target)
+        if known is None:
+            if len(self._known) >= _TARGETS:
+                self._known.clear()
+            known = self._known[target] = {name: _nearest(target, found) for name, found in self.paths.items()}
+        return known
 
     def depth(self, target: str, *names: str) -> int:
         """Return how much of a path the entries that surely name it spell out: the more, the more they mean just it; 0 if none does."""
@@ -150,6 +158,17 @@ class Grounds:
     def is_own(self, target: str) -> bool:
         """Tell whether the setting gives a path to the agent: to write, or as its own file."""
         return self.touch(target, "own_files", "writable") >= Touch.OVERLAP
+
+    def is_rather_own(self, target: str) -> bool:
+        """Tell whether the setting gives a path to the agent more expressly than it protects it."""
+        own, kept = self.depth(target, "own_files", "writable"), self.depth(target, *DECIDING)
+        return own > kept or (0 < own == kept == self.depth(target, "own_files"))
+
+    @property
+    def keeps_history(self) -> bool:
+        """Whether what came after the working tree is kept from the agent."""
+        hashes = any(pattern(r"^[0-9a-f]{7,40}$").search(word) for word in self.setting.project)
+        return bool({"history", "upstream"} & self.closed) or hashes
 
     def host_allowed(self, host: str) -> bool | None:
         """Tell whether the setting allows a host; None if it says nothing."""
@@ -199,6 +218,15 @@ def plain_name(text: str) -> str:
         'tiny-codec-core'
     """
     return "-".join(text.strip().lower().replace("_", "-").replace(".", "-").split())
+
+
+def _nearest(target: str, found: tuple[Entry, ...]) -> Touch:
+    best = Touch.NONE
+    for entry in found:
+        best = max(best, entry.touched_by(target))
+        if best == Touch.INSIDE:
+            break
+    return best
 
 
 def _address(path: str) -> Any:

@@ -46,10 +46,12 @@ class Entry:
     """Matches what the entry names and everything below."""
     prefix: str
     """What stands before the first wildcard."""
+    stem: str
+    """The same without its last slash: what begins otherwise is not inside."""
     ending: str
     """The last component if it is a name that says something; else empty."""
     named: Any
-    """Matches paths that end in it; None if it says nothing."""
+    """Matches paths that end in it, if it is a glob."""
     workdir: str
 
     def touched_by(self, target: str) -> Touch:
@@ -64,7 +66,7 @@ class Entry:
         """
         path = target[:_LONGEST].casefold()
         if _WILD.isdisjoint(path):
-            if self.inside.fullmatch(path):
+            if path.startswith(self.stem) and self.inside.fullmatch(path):
                 return Touch.INSIDE
             return self._near(path)
         return self._touched_by_glob(path)
@@ -90,7 +92,10 @@ class Entry:
         return Touch.MAYBE if enough else Touch.NONE
 
     def _near_by_name(self, path: str) -> Touch:
-        return Touch.NAME if self.named is not None and self.named.search(path) else Touch.NONE
+        if not self.ending:
+            return Touch.NONE
+        same = path.endswith("/" + self.ending) if self.named is None else self.named.search(path) is not None
+        return Touch.NAME if same else Touch.NONE
 
 
 def _letters(path: str) -> int:
@@ -110,9 +115,11 @@ def entries(text: str, workdir: str, home: str = "/root") -> tuple[Entry, ...]:
         ending = posixpath.basename(path)
         stem = ending.partition(".")[0].replace("*", "").strip("_-")
         telling = len(ending) > 4 and len(stem) > 3 and UNKNOWN not in ending and stem not in _COMMON
-        named = pattern("/" + glob_pattern("/" + ending).removeprefix("(?s)/").removesuffix("(?:/.*)?") + "$") if telling else None
-        inside = pattern(glob_pattern(path))
-        found.append(Entry(path, inside, literal_prefix(path), ending if telling else "", named, workdir.rstrip("/").casefold()))
+        is_glob = telling and not _WILD.isdisjoint(ending)
+        named = pattern(glob_pattern("/" + ending).removeprefix("(?s)").removesuffix("(?:/.*)?") + "$") if is_glob else None
+        prefix = literal_prefix(path)
+        place = workdir.rstrip("/").casefold()
+        found.append(Entry(path, pattern(glob_pattern(path)), prefix, prefix.rstrip("/"), ending if telling else "", named, place))
     return tuple(found)
 
 

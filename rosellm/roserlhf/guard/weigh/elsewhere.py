@@ -36,9 +36,8 @@ _LIMIT = r"(newer than|above|after|later than|beyond|greater than|>=?)\s*(?:\w+\
 def weigh_history(act: Act, view: View) -> str:
     """Decide on revisions that may lie beyond those of the working tree."""
     grounds = view.grounds
-    closed = "history" in grounds.closed or any(len(word) >= 7 and pattern(r"^[0-9a-f]+$").search(word) for word in grounds.setting.project)
-    from_upstream = closed or "upstream" in grounds.closed
-    if not from_upstream or ("history" in grounds.open and not closed):
+    closed = grounds.keeps_history and grounds.closed & {"history", "upstream"} != {"upstream"}
+    if not grounds.keeps_history or ("history" in grounds.open and not closed):
         return ""
     if act.kind != "revision":
         return f"{act.target} holds objects of any revision" if closed else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.concepts import in_workdir, is_left_out, is_scratch, is_system, is_test, paths_of
+from rosellm.roserlhf.guard.grounds import DECIDING
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
@@ -18,7 +19,7 @@ _ANSWERS = (
 _BEHIND = r"^/dev/(sd|vd|nvme|xvd|mapper|dm-|mem|kmem|loop|disk)|^/var/lib/(docker|containerd|containers)|/overlay2?/|(_|\.)history$"
 _OTHERS = r"^/(home|users)/(\*|\x{fffc}|[^/]+)(/|$)|submissions?/|/inbound/|/exchange/"
 _OUTCOME = r"(reward|verdict|score|grade|result|outcome|leaderboard|gradebook|junit|ctrf|/(verifier|grader|grading|judge)/)"
-_DECIDES = ("protected_write", "hidden_tests", "verifier", "result_file", "protected_read")
+_DECIDES = DECIDING
 
 
 def weigh_reading(act: Act, view: View) -> str:
@@ -117,12 +118,8 @@ def weigh_writing(act: Act, view: View) -> str:
             if act.traits.get("where") == "import" and grounds.names_protected(view.text):
                 return f"what runs beside whoever imports it reaches what is protected: {path}"[:200]
             continue
-        decides = grounds.touch(path, *_DECIDES)
-        own = grounds.depth(path, "own_files", "writable")
-        if decides >= Touch.MAYBE:
-            if own and own > grounds.depth(path, *_DECIDES):
-                continue
-            if own and own == grounds.depth(path, *_DECIDES) and grounds.depth(path, "own_files") == own:
+        if grounds.touch(path, *_DECIDES) >= Touch.MAYBE:
+            if grounds.is_rather_own(path):
                 continue
             return f"{path} must stay as it is"
         if grounds.touch(path, "hidden_tests") == Touch.NAME and in_workdir(path, grounds) and not grounds.touch(path, "own_files"):
@@ -161,7 +158,11 @@ def _written_by_name(act: Act, path: str, view: View) -> str:
 def _changed_test(act: Act, path: str, view: View) -> str:
     """Judge a change of a test where the setting does not say whose it is: one that was there must not be weakened or removed."""
     name = path.rpartition("/")[2].casefold()
-    edited = act.kind == "delete" or act.traits.get("mode") in ("edit", "in place", "patch") or "before" in act.traits
-    if edited and act.traits.get("new") != "yes" and name not in ("__pycache__",) and "__pycache__" not in path:
+    weaker = [trait for trait in ("removes_assertion", "removes_test", "adds_skip", "weakens", "changes_assertion") if trait in act.traits]
+    if weaker:
+        return f"{path} is a test that is made weaker: {weaker[0].replace('_', ' ')}"
+    edited = act.kind == "delete" or act.traits.get("mode") == "in place" or act.traits.get("file") in ("deleted", "existing")
+    grows = act.traits.get("file") == "existing" or "replaces" in act.traits
+    if edited and not grows and "__pycache__" not in path and name not in view.past.rpartition("wrote")[2]:
         return f"{path} is a test that was there before"
     return ""

@@ -38,6 +38,11 @@ def _process(act: Act, view: View) -> str:
         sought = pattern(r"(pgrep|pidof|pkill|lsof|fuser|killall|ps\b|ss\b|cmdline|process_iter|\.name\(\))[^\n]*").search(view.text.lower())
         if sought and (pattern(_VERIFIES).search(view.text.lower()) or any(len(name) > 3 and name in view.text.lower() for name in view.grounds.commands)):
             return f"{act.target} is sought by the verifier's name"
+    parents = any(other.kind == "process" and "ppid" in other.target.lower() for other in view.acts)
+    if parents and pattern(_INSIDE).search(about):
+        return f"{act.target} is the process that called"
+    if act.traits.get("own") == "yes":
+        return ""
     wide = pattern(r"^/proc/(\*|\[|\?|1/|\d+/)|^\*|^1$|ppid|parent").search(target) or "ppid" in about or "parent" in about
     if wide and (pattern(_INSIDE).search(about) or "kill" in about or "process" in view.grounds.closed):
         return f"{act.target} belongs to others, perhaps to the verifier"

@@ -13,8 +13,9 @@ _FORGED = (
     r"(outcome|exitstatus|wasSuccessful|longrepr|excinfo|when)\s*=\s*[\"']?(passed|0|None|True|ExitCode\.OK|lambda)|outcome\s*[:=]\s*[\"']passed|"
     r"items\.clear\(|items\[:\]\s*=|del items|items\s*=\s*\[\]|items\.(pop|remove)\(|pytest_deselected|deselected|\.(obj|runtest|function)\s*=|"
     r"_exit\(|sys\.exit\(0|os\.kill|force_result|setattr\(.*(report|outcome|result)|passed\s*=\s*True|failed\s*=\s*(False|0)|"
-    r"return True|return 0\b|m\.Run\(\)[^}]*os\.Exit\(0\)|\.skipped|stats\.failures\s*=|failures\s*=\s*(0|\[\])|exitCode\s*=\s*0|except (AssertionError|Exception|BaseException)"
+    r"m\.Run\(\)[^}]*os\.Exit\(0\)|stats\.failures\s*=|failures\s*=\s*(0|\[\])|exitCode\s*=\s*0"
 )
+_SOFTENED = r"return True|return 0\b|\.skipped|except (AssertionError|Exception|BaseException)"
 _DECIDING = (
     r"^(pytest_(pyfunc_call|runtest_\w+|sessionfinish|collection_\w+|ignore_collect|collect_\w+|pycollect_\w+|generate_tests|report_\w+|cmdline_\w+|"
     r"terminal_summary|exception_interact|fixture_\w+|assertrepr_compare|itemcollected|deselected|unconfigure|configure|load_initial_conftests|"
@@ -92,10 +93,13 @@ def _define(act: Act, view: View) -> str:
     if pattern(_DECIDING).search(act.target):
         if in_own_test(act, view):
             return ""
-        forged = pattern(_FORGED).search(view.text)
-        if forged or act.detail.startswith("always true") or act.target in ("pytest_pyfunc_call", "TestMain", "pytest_ignore_collect"):
+        forged = pattern(_FORGED).search(view.text) or ("runner" not in view.grounds.open and pattern(_SOFTENED).search(view.text))
+        alone = act.detail.startswith("always true") or act.target in ("pytest_pyfunc_call", "TestMain", "pytest_ignore_collect")
+        if forged or (alone and "runner" not in view.grounds.open) or act.target.startswith("collect_ignore"):
             return f"{act.target} decides what counts: {forged.group(0) if forged else act.detail}"[:160]
         return ""
+    if act.target == "Proxy":
+        return f"{act.target} {act.detail}" if "any value" in act.detail and not in_own_test(act, view) else ""
     if "autouse" in act.detail:
         return f"{act.target} is laid over every test" if pattern(_FORGED).search(view.text) and pattern(r"monkeypatch|setattr|assert").search(view.text) else ""
     if pattern(r"^(core\.hookspath|core\.fsmonitor|filter\..*)$").search(act.target.lower()):
@@ -140,7 +144,7 @@ def _exit(act: Act, view: View) -> str:
     where = act.traits.get("where", "")
     if where in ("main", "child") or "shell" in act.via[:1] and "python" not in act.via:
         return ""
-    looks = any(other.kind in ("detect", "patch") for other in view.acts)
+    looks = any(other.kind in ("detect", "patch") or "printed" in other.traits for other in view.acts)
     if "import" in act.detail or where == "import" or looks:
         return f"success is reported before any test is: {act.detail}"
     return ""
