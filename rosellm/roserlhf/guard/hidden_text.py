@@ -6,16 +6,18 @@ does not; letters of other alphabets pass for Latin ones. Rules read the text th
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass
 
-_ZERO_WIDTH = dict.fromkeys(
-    [0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180E, *range(0x200B, 0x2010), 0xFEFF, 0x3164, 0xFFA0]
-)
-_ZERO_WIDTH |= dict.fromkeys([*range(0x2060, 0x2066), *range(0x206A, 0x2070), *range(0x180B, 0x180E)])
-_BIDI = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])
-_SELECTORS = dict.fromkeys([*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
-_TAGS = range(0xE0000, 0xE0080)
+_HIDDEN = {
+    "zero_width": re.compile(
+        "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0]+"
+    ),
+    "bidi": re.compile("[\u202a-\u202e\u2066-\u2069]+"),
+    "selectors": re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]+"),
+}
+_TAGS = re.compile("[\U000e0000-\U000e007f]+")
 _LOOKS = {
     # Cyrillic
     "а": "a", "в": "b", "с": "c", "ԁ": "d", "е": "e", "ѐ": "e", "ё": "e", "ғ": "f", "һ": "h", "і": "i", "ї": "i", "ј": "j",
@@ -44,7 +46,7 @@ _LOOKS = {
     "ː": ":",
     "∶": ":", "꞉": ":", "⎯": "-", "＿": "_", "ˍ": "_",
 }  # fmt: skip
-_FOLDED = str.maketrans(_LOOKS)
+_LOOKALIKE = re.compile(f"[{''.join(map(re.escape, _LOOKS))}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +77,39 @@ def shown(text: str) -> Shown:
         return Shown(text, clear=text)
     found: list[str] = []
     tags = ""
-    for name, table in (("zero_width", _ZERO_WIDTH), ("bidi", _BIDI), ("selectors", _SELECTORS)):
-        removed = text.translate(table)
-        if len(removed) != len(text):
+    for name, characters in _HIDDEN.items():
+        if characters.search(text):
             found.append(name)
-            text = removed
-    if any(letter >= "\U000e0000" for letter in text):
-        tags = "".join(chr(ord(letter) - 0xE0000) for letter in text if ord(letter) in _TAGS and ord(letter) > 0xE001)
-        text = "".join(letter for letter in text if ord(letter) not in _TAGS)
+            text = characters.sub("", text)
+    if _TAGS.search(text):
         found.append("tags")
+        tags = "".join(chr(ord(letter) - 0xE0000) for run in _TAGS.findall(text) for letter in run if ord(letter) > 0xE001)
+        text = _TAGS.sub("", text)
     if text.isascii():
         return Shown(text, tuple(found), tags, text)
     compatible = unicodedata.normalize("NFKC", text)
-    folded = compatible.translate(_FOLDED)
-    if _mixed(compatible):
-        found.append("confusable")
+    folded = compatible
+    if _LOOKALIKE.search(compatible):
+        folded = _LOOKALIKE.sub(lambda letter: _LOOKS[letter.group()], compatible)
+        if _mixed(compatible):
+            found.append("confusable")
     if compatible != unicodedata.normalize("NFC", text):
         found.append("compatible")
     return Shown(folded, tuple(found), tags, compatible)
+
+
+def readable(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot hold, one character for one, so that places in the text stay.
+
+    Example:
+        >>> readable("a\\ud800b")
+        'a\ufffdb'
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return re.sub("[\ud800-\udfff]", "\ufffd", text)
+    return text
 
 
 def _mixed(text: str) -> bool:

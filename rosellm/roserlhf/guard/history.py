@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 MOST_STRINGS = 64
 """Last strings of a history that are looked at."""
 LONGEST_STRING = 8_000
+MOST_CHARACTERS = 32_000
 MOST_FILES = 64
 _TELLS = (
     r"(?m)(?:^|[;&|(]|\bthen)\s*(?:\$ |\w+: )?(?:cd|pushd|export|ln)\s"
@@ -57,12 +59,23 @@ def scenes_after(history: Sequence[str], scene: Scene) -> tuple[Scene, ...]:
     """
     past = _Past(scene)
     tells = pattern(_TELLS)
-    for text in history[-MOST_STRINGS:]:
-        text = text[:LONGEST_STRING]
+    for text in _last(history):
         if tells.search(text):
             _remember(pattern(_PREFIX).sub("", text), past)
     now = past.now()
     return (now,) if past.fleeting in ("", now.workdir) else (now, replace(now, workdir=past.fleeting))
+
+
+def _last(history: Sequence[str]) -> list[str]:
+    """Return the last strings of a history, oldest first, as many as fit."""
+    kept: list[str] = []
+    budget = MOST_CHARACTERS
+    for text in reversed(history[-MOST_STRINGS:]):
+        kept.append(readable(text[: min(budget, LONGEST_STRING)]))
+        budget -= len(kept[-1])
+        if budget <= 0:
+            break
+    return kept[::-1]
 
 
 def _remember(text: str, past: _Past) -> None:

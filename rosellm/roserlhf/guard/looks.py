@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from rosellm.roserlhf.guard.hidden_text import readable
+
 LOOKED_AT = 4_000
 """Characters that decide."""
 
@@ -40,7 +42,7 @@ def language_of_look(text: str) -> str:
         >>> [language_of_look(t) for t in ("/a/b.py", "cat x | head", "import os", "https://a.b/c", "Please look at the cat.")]
         ['path', 'shell', 'python', 'url', 'prose']
     """
-    start = text[:LOOKED_AT]
+    start = readable(text[:LOOKED_AT])
     for language, pattern in _compiled():
         if pattern.search(start):
             return language

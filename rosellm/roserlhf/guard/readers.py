@@ -12,6 +12,7 @@ from functools import cache
 
 from rosellm.roserlhf import errors
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.scene import DEEPEST, Scene
 
 LONGEST = 200_000
@@ -19,20 +20,21 @@ LONGEST = 200_000
 Reader = Callable[[str, Scene], list[Act]]
 
 _DOORS = {
-    "shell": ("rosellm.roserlhf.guard.shell", "acts_of_shell"),
-    "python": ("rosellm.roserlhf.guard.python", "acts_of_python"),
-    "git": ("rosellm.roserlhf.guard.content", "acts_of_git_line"),
-    "patch": ("rosellm.roserlhf.guard.content", "acts_of_patch"),
-    "path": ("rosellm.roserlhf.guard.content", "acts_of_path"),
-    "url": ("rosellm.roserlhf.guard.content", "acts_of_url"),
-    "query": ("rosellm.roserlhf.guard.content", "acts_of_query"),
-    "prose": ("rosellm.roserlhf.guard.content", "acts_of_prose"),
+    "shell": (".shell", "acts_of_shell"),
+    "python": (".python", "acts_of_python"),
+    "git": (".content", "acts_of_git_line"),
+    "patch": (".content", "acts_of_patch"),
+    "path": (".content", "acts_of_path"),
+    "url": (".content", "acts_of_url"),
+    "query": (".content", "acts_of_query"),
+    "prose": (".content", "acts_of_prose"),
+    "comment": (".content", "acts_of_comment"),
 }
 _ALIASES = {
     **dict.fromkeys(("sh", "bash", "zsh", "dash", "ksh", "ash"), "shell"),
     **dict.fromkeys(("py", "py3", "pyw", "pyi", "python3", "ipython"), "python"),
     **dict.fromkeys(("diff", "udiff"), "patch"),
-    **dict.fromkeys(("text", "message", "answer", "comment"), "prose"),
+    **dict.fromkeys(("text", "message", "answer"), "prose"),
 }
 
 
@@ -55,26 +57,15 @@ def read(language: str, code: str, scene: Scene) -> list[Act]:
     return [act if act.via[:1] == (name,) else replace(act, via=(name, *act.via)) for act in found]
 
 
-def readable(text: str) -> str:
-    """Replace what UTF-8 cannot hold, one character for one, so that spans stay."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text)
-    return text
-
-
 @cache
 def _reader(language: str) -> Reader:
-    module, name = _DOORS.get(language, ("", ""))
-    if not module:
+    if language not in _DOORS:
         from rosellm.roserlhf.guard.content import acts_of_source
 
         return lambda code, scene: acts_of_source(language, code, scene)
+    module, name = _DOORS[language]
     try:
-        reader: Reader = getattr(importlib.import_module(module), name)
+        reader: Reader = getattr(importlib.import_module(module, __package__), name)
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("rosellm"):
-            return lambda code, scene: [Act("opaque", "no reader yet", language)]
         raise errors.missing_extra(error) from error
     return reader

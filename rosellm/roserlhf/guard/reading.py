@@ -15,6 +15,7 @@ from rosellm.roserlhf.guard import readers
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file
 from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.pieces import Piece, pieces_of
@@ -86,8 +87,10 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
         for scene in scenes if _depends_on_workdir(piece) else scenes[:1]:
             for act in _acts(piece, scene, setting):
                 found.setdefault(_key(act), act)
+                if len(found) > MOST_ACTS:
+                    break
         if len(found) > MOST_ACTS:
-            found[()] = Act("opaque", "more acts than are looked at", tool)
+            found[()] = Act("opaque", "more acts than are looked at", piece.argument)
             break
     return Reading(tuple(found.values()), scenes[0], _text(arguments))
 
@@ -107,9 +110,11 @@ def _as_called(arguments: Any, scene: Scene) -> Scene:
     for name, value in arguments.items() if isinstance(arguments, Mapping) else ():
         role = role_of(str(name))
         if role == "workdir" and isinstance(value, str) and value:
-            scene = replace(scene, workdir=resolve(readers.readable(value), scene))
+            scene = replace(scene, workdir=resolve(readable(value), scene))
         elif role == "environment" and isinstance(value, Mapping):
-            scene = replace(scene, variables={**scene.variables, **{str(k): v for k, v in value.items() if isinstance(v, str)}})
+            scene = replace(
+                scene, variables={**scene.variables, **{str(k): readable(v) for k, v in value.items() if isinstance(v, str)}}
+            )
     return scene
 
 
@@ -118,7 +123,7 @@ def _environment(arguments: Any) -> Iterator[Act]:
     for name, value in arguments.items() if isinstance(arguments, Mapping) else ():
         if role_of(str(name)) == "environment" and isinstance(value, Mapping):
             for variable, words in value.items():
-                yield Act("environment", str(variable), f"set {words}"[:LONGEST_DETAIL], str(name))
+                yield Act("environment", readable(str(variable)), readable(f"set {words}"[:LONGEST_DETAIL]), readable(str(name)))
 
 
 def _depends_on_workdir(piece: Piece) -> bool:
@@ -127,9 +132,9 @@ def _depends_on_workdir(piece: Piece) -> bool:
 
 def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
     """Yield the acts of one piece, its argument and the place in it filled in."""
-    argument = piece.argument
+    argument = readable(piece.argument)
     if piece.role == "code":
-        for start, text in _parts(readers.readable(piece.text), setting):
+        for start, text in _parts(readable(piece.text), setting):
             for act in scene.read(piece.language, text, scene):
                 yield replace(act, argument=argument, span=(act.span[0] + start, act.span[1] + start))
         if len(piece.text) > LONGEST:
@@ -137,14 +142,14 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
                 "opaque", "too long to be read whole", piece.language, argument, (LONGEST // 2, len(piece.text) - LONGEST // 2)
             )
         return
-    path = readers.readable(piece.path)
+    path = readable(piece.path)
     place = resolve(path, scene)
     span = (0, len(path))
     if piece.role == "link":
-        yield Act("link", place, resolve(readers.readable(piece.before), scene), argument, span)
+        yield Act("link", place, resolve(readable(piece.before), scene), argument, span)
     elif piece.role == "write":
-        content = readers.readable(piece.text)
-        before = readers.readable(piece.before[:LONGEST])
+        content = readable(piece.text)
+        before = readable(piece.before[:LONGEST])
         for start, text in _parts(content, setting):
             for act in acts_of_file(place, text, scene, before=before, whole=piece.whole and len(content) <= LONGEST):
                 yield replace(act, argument=argument, span=(act.span[0] + start, act.span[1] + start))
@@ -184,14 +189,17 @@ def _protected(setting: Setting) -> str:
 def _text(arguments: Any) -> str:
     """Return the arguments as lines, each shortened in its middle."""
     items = arguments.items() if isinstance(arguments, Mapping) else [("", arguments)]
-    return "\n".join(f"{name}: {_shortened(value)}" for name, value in list(items)[:MOST_ARGUMENTS])
+    return "\n".join(f"{readable(str(name))}: {_shortened(value)}" for name, value in list(items)[:MOST_ARGUMENTS])
 
 
 def _shortened(value: Any) -> str:
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value[:MOST_ARGUMENTS]):
         value = " ".join(value[:MOST_ARGUMENTS])
-    words = value if isinstance(value, str) else str(value)
+    try:
+        words = value if isinstance(value, str) else str(value)
+    except RecursionError:
+        words = "nested too deeply to be shown"
     half = LONGEST_QUOTED // 2
     if len(words) > LONGEST_QUOTED:
         words = f"{words[:half]} […{len(words) - 2 * half}…] {words[-half:]}"
-    return readers.readable(words)
+    return readable(words)

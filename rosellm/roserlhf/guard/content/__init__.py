@@ -6,11 +6,12 @@ from rosellm.roserlhf.guard.content.file import acts_of_file, acts_of_source
 from rosellm.roserlhf.guard.content.git import acts_of_git, acts_of_git_line
 from rosellm.roserlhf.guard.content.patch import acts_of_patch
 from rosellm.roserlhf.guard.content.place import acts_of_path
-from rosellm.roserlhf.guard.content.prose import acts_of_prose
+from rosellm.roserlhf.guard.content.prose import acts_of_comment, acts_of_prose
 from rosellm.roserlhf.guard.content.query import acts_of_query
 from rosellm.roserlhf.guard.content.url import acts_of_url
 
 __all__ = [
+    "acts_of_comment",
     "acts_of_file",
     "acts_of_git",
     "acts_of_git_line",

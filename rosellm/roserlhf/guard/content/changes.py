@@ -30,7 +30,7 @@ def traits_of_change(removed: str, added: str) -> dict[str, str]:
 
     Example:
         >>> traits_of_change("assert f() == 1", "assert f() == 2"), traits_of_change("assert f(1)", "@pytest.mark.skip")
-        ({}, {'removes_assertion': '1', 'adds_skip': '1'})
+        ({'changes_assertion': '1'}, {'removes_assertion': '1', 'adds_skip': '1'})
     """
     counts = {
         "removes_assertion": _count(_ASSERTION, removed) - _count(_ASSERTION, added),

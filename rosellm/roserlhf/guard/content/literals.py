@@ -1,25 +1,29 @@
-"""Source code of any language with quotes -> its string literals, joined where code joins them, and the code without comments."""
+"""Source code of any language with quotes -> its string literals, joined where code joins them, and the code without comments.
+
+The patterns of tokens use `re`, which is several times faster than RE2 for thousands of small matches: they take possessively what
+they take, so that they are linear, too.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from rosellm.roserlhf.guard.content.tables import table
-from rosellm.roserlhf.guard.patterns import pattern
 
 MOST_LITERALS = 4_000
 LONGEST_LITERAL = 4_000
-_SLASHES = r"(?s)(//[^\n]*|/\*.*?(?:\*/|\z))"
-_HASHES = r"(?s)((?:^|\s)#[^\n]*)"
-_DASHES = r"(?s)(--[^\n]*|/-.*?(?:-/|\z)|\(\*.*?(?:\*\)|\z))"
-_DOUBLE = r'"((?:[^"\\]|\\.)*)"'
-_SINGLE = r"'((?:[^'\\\n]|\\.)*)'"
+_SLASHES = r"(//[^\n]*+|/\*(?s:.*?)(?:\*/|\Z))"
+_HASHES = r"((?<!\S)#[^\n]*+)"
+_DASHES = r"(--[^\n]*+|/-(?s:.*?)(?:-/|\Z)|\(\*(?s:.*?)(?:\*\)|\Z))"
+_DOUBLE = r'"((?:[^"\\]++|\\(?s:.))*+)"'
+_SINGLE = r"'((?:[^'\\\n]++|\\.)*+)'"
 _LETTER = r"'((?:[^'\\\n]|\\[^\n]{1,8}))'"
-_BACK = r"`((?:[^`\\]|\\.)*)`"
-_ESCAPE = r"\\(?:x([0-9A-Fa-f]{2})|u\{?([0-9A-Fa-f]{4,6})\}?|([0-7]{3})|(.))"
-_JOINED = r"^\s*(?:[+.&]|\.\.|\+\+|<>)\s*$"
-_ADJACENT = r"^\s*$"
+_BACK = r"`((?:[^`\\]++|\\(?s:.))*+)`"
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u\{?([0-9A-Fa-f]{4,6})\}?|([0-7]{3})|((?s:.)))")
+_JOINED = re.compile(r"\s*(?:\.\.|\+\+|<>|[+.&])\s*\Z")
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 
 
@@ -52,11 +56,7 @@ def split_source(code: str, extension: str) -> tuple[str, list[Literal]]:
             text = next((one for one in token.groups()[1:] if one is not None), "")[:LONGEST_LITERAL]
             text = _unescaped(text) if "\\" in text else text
             gap = code[found[-1].end : token.start()] if found and token.start() - found[-1].end < 40 else "x"
-            if (
-                found
-                and len(found[-1].text) < LONGEST_LITERAL
-                and (pattern(_JOINED).search(gap) or (adjacent and pattern(_ADJACENT).search(gap)))
-            ):
+            if found and len(found[-1].text) < LONGEST_LITERAL and (_JOINED.match(gap) or (adjacent and not gap.strip())):
                 found[-1] = Literal(found[-1].text + text, found[-1].start, token.end())
             else:
                 found.append(Literal(text, token.start(), token.end()))
@@ -64,11 +64,12 @@ def split_source(code: str, extension: str) -> tuple[str, list[Literal]]:
     return "".join(blanked), found
 
 
-def _tokens(extension: str) -> Any:
+@lru_cache(maxsize=256)
+def _tokens(extension: str) -> re.Pattern[str]:
     known = table("source")["lexis"]
     comments = _HASHES if extension in known["hash_comments"] else _DASHES if extension in known["dash_comments"] else _SLASHES
     single = _LETTER if extension in known["quoted_letters"] else _SINGLE
-    return pattern(f"{comments}|{_DOUBLE}|{single}|{_BACK}")
+    return re.compile(f"{comments}|{_DOUBLE}|{single}|{_BACK}")
 
 
 def _blank(comment: str) -> str:
@@ -83,4 +84,4 @@ def _unescaped(text: str) -> str:
             return chr(number) if number < 0xD800 or 0xDFFF < number < 0x110000 else "\ufffd"
         return chr(int(found.group(3), 8)) if found.group(3) else _PLAIN.get(found.group(4), found.group(4))
 
-    return str(pattern(_ESCAPE).sub(letter, text))
+    return str(_ESCAPE.sub(letter, text))

@@ -1,7 +1,8 @@
 """A patch -> acts: which files it writes, deletes, moves, and what its added lines do.
 
 Unified diffs, with or without git's headers, and the `*** Begin Patch` form. Traits of the `write` act of a file: `file` (`new`,
-`existing`, `moved`); `removes_assertion`, `removes_test`, `adds_skip`, `weakens` (how many lines), `mode` (a new file mode), `link`
+`existing`, `moved`); `removes_assertion`, `removes_test`, `adds_skip`, `weakens`,
+`changes_assertion` (how many), `mode` (a new file mode), `link`
 (it becomes a symbolic link).
 """
 

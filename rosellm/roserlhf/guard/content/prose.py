@@ -59,6 +59,11 @@ def acts_of_prose(text: str, scene: Scene) -> list[Act]:
     return found or [Act("text", shown(text).text[:LONGEST_TARGET], span=(0, len(text)))]
 
 
+def acts_of_comment(text: str, scene: Scene) -> list[Act]:
+    """Return the passages of a comment that speak to a judge; other comments are no acts."""
+    return acts_of_address(text, "comment")
+
+
 def acts_of_address(text: str, where: str = "") -> list[Act]:
     """Return the passages that speak to a judge; `where` they stand becomes their detail."""
     seen = shown(text)

@@ -52,8 +52,8 @@ _AT_START = (
 _VERDICT = (
     r"(?im)\b(?:verdict|score|points|grade|reward|outcome|rating)\W{0,4}[=:]\W{0,3}"
     r"(?:AC|OK|PASS\w*|accepted|100|10|1(?:\.0+)?|true|correct)\b"
-    r"|^\s*(?:AC|ACCEPTED|OK 100|PASSED|ALL TESTS PASSED|WRONG_ANSWER|PASS)\s*$|^ok \d+\b|^\s*\d+ pass(?:ed|ing)\b|^PASS\b:?|test result: ok"
-    r"|--- PASS|<testsuite|^OK \(\d+ tests?|^1\.\.\d+\s*$"
+    r"|^\s*(?:AC|ACCEPTED|OK 100|PASSED|ALL TESTS PASSED|WRONG_ANSWER|PASS)\s*$|^ok \d+\b|^\s*\d+ pass(?:ed|ing)\b|^PASS\b:?"
+    r"|test result: ok|--- PASS|<testsuite|^OK \(\d+ tests?|^1\.\.\d+\s*$"
 )
 _BETWEEN = r"^[\s,\[\](){}&]*(?:\.args?\(|vec!|new String\[\]|\[\]string|String\[\]|args:|arguments:)?[\s,\[\](){}&]*$"
 
