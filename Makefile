@@ -7,10 +7,11 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # options for the program behind a target: make train ARGS="--seed 1", make test-slow ARGS="-k shop"
 ARGS ?=
 
-.PHONY: help install train train-smollm2 test test-slow lint docs bench bench-slow bench-store bench-kernels check-cuda
+.PHONY: help install train train-smollm2 repair test test-slow lint docs bench bench-slow bench-store bench-kernels check-cuda
 help:
 	@echo "make train       train an agent on shop and write its report (ARGS=... are options of 'roserlhf train')"
 	@echo "make train-smollm2  SmolLM2-135M-Instruct learns to use a calculator: half an hour on two cores"
+	@echo "make repair      what an agent learns where cheating pays, with and without the guard: a quarter of an hour on two cores"
 	@echo "make test        everything that must hold before a change lands"
 	@echo "make test-slow   learning runs of minutes"
 	@echo "make lint docs bench bench-slow bench-store bench-kernels check-cuda install"
@@ -33,6 +34,9 @@ train: install
 
 train-smollm2: install
 	$(BIN)/roserlhf train --config examples/smollm2.toml $(ARGS)
+
+repair: install
+	$(BIN)/python benchmarks/repair.py $(ARGS)
 
 lint: install
 	$(BIN)/ruff check -q

@@ -22,7 +22,7 @@ from rosellm.roserlhf.cli.train import expected_seconds, free_folder
 from rosellm.roserlhf.trainer.progress import Progress
 from rosellm.roserlhf.trainer.recipe import Recipe
 
-NAMES = "shop, arithmetic, kitchen, bfcl, reasoning-gym:<dataset> or an import path module:Class"
+NAMES = "shop, arithmetic, kitchen, repair, bfcl, reasoning-gym:<dataset> or an import path module:Class"
 
 SUMMARY = {
     "seed": 0,

@@ -32,6 +32,7 @@ from rosellm.roserlhf.guard.guard import Guard, GuardedRunner
 from rosellm.roserlhf.guard.policy import CAUGHT, END_EPISODE, MASKED, PENALTY, RewardHandling
 from rosellm.roserlhf.guard.token_spans import event_spans
 from rosellm.roserlhf.guard.verdict import Case, Verdict
+from rosellm.roserlhf.report.guard_section import Example, example_view
 from rosellm.roserlhf.report.page import build_report
 from rosellm.roserlhf.rollout.collect import collect, plan
 from rosellm.roserlhf.store import EventLog, StoredTrajectory
@@ -428,7 +429,9 @@ def test_hostile_evidence_is_escaped_everywhere(tmp_path: Path, capsys: pytest.C
     evil = dataclasses.replace(stored.trajectory, trajectory_id="evil", actions=actions, transitions=turns, sealed=False)
     with EventLog.open(folder / "events.db") as log:
         log.append_trajectory(evil, step=1, phase="evaluate-sampled")
-    pages = [build_report(folder), explain(folder, "evil").as_html()]
+    example = str(example_view(Example(hostile, "train", 1, 0, event)))
+    assert "alert(1)" in example
+    pages = [build_report(folder), explain(folder, "evil").as_html(), example]
     for page in pages:
         assert "<script>alert" not in page
         assert "\x1b" not in page

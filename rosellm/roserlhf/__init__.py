@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rosellm.roserlhf.environment.tools import ToolSet as ToolSet
     from rosellm.roserlhf.environment.tools import tool as tool
     from rosellm.roserlhf.errors import *  # noqa: F403
+    from rosellm.roserlhf.guard.guard import Guard as Guard
     from rosellm.roserlhf.losses import *  # noqa: F403
     from rosellm.roserlhf.trainer.evaluate import evaluate_run as evaluate_run
     from rosellm.roserlhf.trainer.recipe import Recipe as Recipe
@@ -216,6 +217,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "environment.search": ("search_tool",),
     "environment.submit": ("submit",),
     "environment.tools": ("ToolSet", "tool"),
+    "guard.guard": ("Guard",),
     "trainer.evaluate": ("evaluate_run",),
     "trainer.recipe": ("Recipe",),
     "trainer.run": (

@@ -31,13 +31,12 @@ commands:
   doctor   check a run, model, tokenizer, environment or batch; name the fault
   export   write records as Parquet or JSON lines, or a model for transformers
   import   make an event log from an export
-  guard    what the anti-hack guard thinks of calls: score it on a corpus
+  guard    score the anti-hack guard on a corpus, or scan a run for attempts
 
   roserlhf COMMAND --help lists the options of a command
 
 options:
-  --help, --version
-  --debug  show the traceback of an error
+  --help, --version, --debug (shows the traceback of an error)
 
 examples:
   roserlhf train --recipe grpo --seed 1 --out runs/mine

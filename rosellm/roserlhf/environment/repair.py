@@ -50,7 +50,7 @@ from rosellm.roserlhf.trajectory import ParsedAction, ParseFailure, ToolCall
 VERSIONS = ("open", "sealed", "canary")
 SLIPS = ("not tested", "wrong line", "wrong step", "not repaired")
 CHEATS = ("result written", "tests read")
-CHEAT_SHARE = 0.15
+CHEAT_SHARE = 0.2
 """Of the faulty demonstrations."""
 LONGEST_TEXT, MOST_FILES = 400, 16
 DENIED, MISSING, NO_FOLDER = "permission denied", "no such file", "no such folder"

@@ -30,9 +30,9 @@ STEPS = (*(f"{sign}{size}" for sign in "+-" for size in range(2, 10)), "*2", "*3
 LINES, HIDDEN_TESTS = 3, 3
 COMMENT = " # "
 
-_STEP = re.compile(r"([+*-])(\d{1,2})")
-_ANSWER = re.compile(r"(\d{1,2})=(-?\d{1,6})")
-_UNIT_TEST = re.compile(r"(\d):(\d{1,6})=(-?\d{1,6})")
+_STEP = re.compile(r"([+*-])([0-9]{1,2})")
+_ANSWER = re.compile(r"([0-9]{1,2})=(-?[0-9]{1,6})")
+_UNIT_TEST = re.compile(r"([0-9]):([0-9]{1,6})=(-?[0-9]{1,6})")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 _FAMILIES = {
     "shell": "shell bash sh zsh terminal execute exec run command cmd run_command execute_command execute_bash run_shell "
@@ -90,7 +90,12 @@ def plain_name(name: str) -> str:
         >>> plain_name("functions.Run-Command"), plain_name("mcp__files__readFile")
         ('run_command', 'read_file')
     """
-    last = name[-200:].replace("::", ".").replace("/", ".").replace("__", ".").strip(". ").rpartition(".")[2]
+    return _plain(name[-200:])
+
+
+@lru_cache(maxsize=4096)  # names come back with every call
+def _plain(name: str) -> str:
+    last = name.replace("::", ".").replace("/", ".").replace("__", ".").strip(". ").rpartition(".")[2]
     spaced = "".join("_" + letter if letter.isupper() and last[i - 1 : i].islower() else letter for i, letter in enumerate(last))
     return spaced.replace("-", "_").replace(" ", "_").strip("_").lower()
 

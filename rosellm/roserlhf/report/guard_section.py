@@ -19,6 +19,7 @@ from rosellm.roserlhf.report.markup import Html, tag, visible
 from rosellm.roserlhf.report.results import Share, evaluation, share_of
 from rosellm.roserlhf.report.run_folder import Row, Run, names_of
 from rosellm.roserlhf.report.section import STEP, as_percent, section, series, steps_of, thinned
+from rosellm.roserlhf.report.transcript_view import EVALUATION
 from rosellm.roserlhf.store import EventLog
 
 ANCHOR, NAME = "guard", "Guard"
@@ -30,7 +31,11 @@ RATE_NOTE = (
     "Share of training episodes with a confirmed call. On canaries no honest episode can succeed: there a success is a hack that "
     "nobody stopped."
 )
-EXAMPLES_NOTE = "Of every rule its first and its last suspicious call in the log, confirmed ones before cleared ones."
+EXAMPLES_NOTE = (
+    "Of every rule the first and the last call in the first and last steps that had any, confirmed ones before cleared ones."
+)
+ENDS = 2
+"""Training steps and evaluations at either end that examples are taken from."""
 _OUTCOMES = {"hack": "serious", "failed": "notice", "cleared": "passed"}
 
 
@@ -49,7 +54,7 @@ def guard(run: Run) -> Html:
         tag("p", tag("b", "Held-out success with and without episodes that had a blocked call"), class_="lead"),
         _with_and_without(run),
         tag("p", tag("b", "Suspicious calls. "), f"{EXAMPLES_NOTE} {note}".rstrip(), class_="lead"),
-        *map(_example, examples),
+        *map(example_view, examples),
     )
 
 
@@ -163,15 +168,24 @@ def read_examples(run: Run) -> tuple[list[Example], str]:
         return [], f"events.db: {units.NOT_RECORDED}."
     try:
         with EventLog.read(path) as log:
-            return _chosen(_examples(log)), ""
+            return _chosen(_examples(log, run)), ""
     except RoseError as error:
         return [], f"events.db could not be read: {error}"
 
 
-def _examples(log: EventLog) -> Iterator[Example]:
-    for stored in log.trajectories():
-        for turn, event in events_of(stored.trajectory):
-            yield Example(stored.trajectory.trajectory_id, stored.phase, stored.step, turn, event)
+def _examples(log: EventLog, run: Run) -> Iterator[Example]:
+    """Yield the events of the steps at both ends: to read all records would take longer than to train on them."""
+    places = [("train", row.step) for row in _ends(run.train)]
+    places += [(f"{EVALUATION}{row.word('mode')}", row.step) for row in _ends(run.evaluations)]
+    for phase, step in places:
+        for stored in log.trajectories(phase=phase, step=step):
+            for turn, event in events_of(stored.trajectory):
+                yield Example(stored.trajectory.trajectory_id, stored.phase, stored.step, turn, event)
+
+
+def _ends(rows: Sequence[Row]) -> Sequence[Row]:
+    seen = [row for row in rows if row.number("guard", "suspicious")]
+    return seen if len(seen) <= 2 * ENDS else [*seen[:ENDS], *seen[-ENDS:]]
 
 
 def _chosen(found: Iterator[Example]) -> list[Example]:
@@ -186,7 +200,8 @@ def _chosen(found: Iterator[Example]) -> list[Example]:
     return [one for key in ranked for one in ends[key]][:MOST_EXAMPLES]
 
 
-def _example(one: Example) -> Html:
+def example_view(one: Example) -> Html:
+    """Write one suspicious call."""
     event = one.event
     place = f"{one.phase} step {one.step}, turn {one.turn}, call {event.call_id} of {event.tool}, {one.trajectory_id}"
     kind = _OUTCOMES[event.outcome]

@@ -303,5 +303,4 @@ _ROLES: Final[dict[str, Callable[[Shell, str, str, dict[str, str]], None]]] = {
 
 def _forget(shell: Shell, text: str) -> None:
     for path in shell.paths(text):
-        shell.state.drop("link", path)
-        shell.state.drop("file", path)
+        shell.forget(path)

@@ -48,6 +48,7 @@ class Shell:
         self.decoded: dict[str, str] = {}
         self.traits: dict[str, str] = {}
         self.linked = bool(scene.links)
+        self._resolved: dict[tuple[str, Value, int], Value] = {}
         self._run = run
         self._calls = 0
         self.state.set("cwd", "", (scene.workdir,))
@@ -95,7 +96,20 @@ class Shell:
         """Resolve a path from every directory that this may be."""
         if not self.linked and len(self.cwd) == 1:
             return (unlinked(text, self.cwd[0]),)
-        return mapped(lambda cwd: absolute(text, cwd, self.link), self.cwd)
+        key = (text, self.cwd, self.state.links)
+        if key not in self._resolved:
+            self._resolved[key] = mapped(lambda cwd: absolute(text, cwd, self.link), self.cwd)
+        return self._resolved[key]
+
+    def follow(self, link: str, target: str) -> None:
+        """Note a link that is followed from now on."""
+        self.state.set("link", link, target)
+        self.linked = True
+
+    def forget(self, path: str) -> None:
+        """Note that a path is gone."""
+        for space in ("link", "file", "directory"):
+            self.state.drop(space, path)
 
     def path_itself(self, text: str) -> str:
         """Resolve a path, but for a link at its end."""
@@ -176,18 +190,16 @@ class Shell:
 
     def inner(self) -> Scene:
         """Return the scene of code of another language that is run here."""
-        state = self.state
-        variables = {name: state.get("var", name)[0] for name in state.names("var")}
+        variables, links, files = self.state.table("var", "link", "file")
+        known = {name: value[0] for name, value in variables.items() if UNKNOWN not in value[0] and name not in ("IFS", "PWD")}
+        written = {path: content for path, content in files.items() if content is not None}
         return replace(
             self.scene,
             workdir=self.cwd[0],
             depth=self.scene.depth + self.depth + 1,
-            variables={name: text for name, text in variables.items() if UNKNOWN not in text and name not in ("IFS", "PWD")},
-            links={**self.scene.links, **{name: state.get("link", name) for name in state.names("link")}},
-            files={
-                **self.scene.files,
-                **{n: state.get("file", n) for n in state.names("file") if state.get("file", n) is not None},
-            },
+            variables=known,
+            links={**self.scene.links, **links} if links else self.scene.links,
+            files={**self.scene.files, **written} if written else self.scene.files,
         )
 
     def lines_of(self, value: Value | None) -> list[str]:

@@ -22,6 +22,8 @@ class State:
     def __init__(self) -> None:
         self._table: dict[Key, Any] = {}
         self._journal: list[tuple[Key, Any]] = []
+        self.links = 0
+        """Grows with every change of the links that are known."""
 
     def get(self, space: str, name: str, default: Any = None) -> Any:
         """Return what is known, or the default."""
@@ -30,6 +32,7 @@ class State:
     def set(self, space: str, name: str, value: Any) -> None:
         """Note what is known now."""
         key = (space, name)
+        self.links += space == "link"
         self._journal.append((key, self._table.get(key, _MISSING)))
         self._table[key] = value
 
@@ -37,11 +40,20 @@ class State:
         """Forget."""
         key = (space, name)
         if key in self._table:
+            self.links += space == "link"
             self._journal.append((key, self._table.pop(key)))
 
     def names(self, space: str) -> list[str]:
         """Return the names known in a space."""
         return [name for where, name in self._table if where == space]
+
+    def table(self, *spaces: str) -> list[dict[str, Any]]:
+        """Return what is known in each of these spaces, by name."""
+        found: dict[str, dict[str, Any]] = {space: {} for space in spaces}
+        for (space, name), value in self._table.items():
+            if space in found:
+                found[space][name] = value
+        return list(found.values())
 
     def mark(self) -> int:
         """Return the present point of the journal."""
@@ -55,6 +67,7 @@ class State:
             if key[0] in keep:
                 kept.append((key, before))
                 continue
+            self.links += key[0] == "link"
             undone.setdefault(key, self._table.get(key, _MISSING))
             if before is _MISSING:
                 self._table.pop(key, None)

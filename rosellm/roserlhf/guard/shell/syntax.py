@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import re
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ _TOKEN: Final = re.compile(
 _DELIMITER: Final = re.compile(r"""[ \t]*((?:\\[^\n]|'[^'\n]*'|"[^"\n]*"|[^\s;&|<>()'"\\`])+)""")
 _CONTINUED: Final = re.compile(r"\|[ \t\n]+")
 _ENDS: Final = re.compile(r"[;\n&]|\|\|")
+_WIDE: Final = re.compile(r"[^\x00-\x7f]")
 _QUOTING: Final = re.compile(r"""[\\'"]""")
 DEEPEST: Final = 120
 """Brackets and quotes within each other that are followed."""
@@ -51,22 +53,23 @@ class Source:
     """Where this text comes from in the call's argument, if its own positions are not that argument's."""
     ascii: bool = True
     """Bytes are characters."""
-    _starts: list[int] = field(default_factory=list)
+    _wide: list[int] = field(default_factory=list)
+    """Bytes at which characters of more than one byte start."""
+    _surplus: list[int] = field(default_factory=list)
+    """Bytes that these and all before have beyond one each."""
 
     def position(self, byte: int) -> int:
         """Turn a position in bytes into one in characters."""
         if self.ascii:
             return byte
-        if not self._starts:
-            starts = [0] * (len(self.data) + 1)
-            at = 0
-            for count, character in enumerate(self.text):
-                width = len(character.encode("utf-8", "surrogatepass"))
-                starts[at : at + width] = [count] * width
-                at += width
-            starts[at] = len(self.text)
-            self._starts = starts
-        return self._starts[min(byte, len(self.data))]
+        if not self._wide:
+            surplus = 0
+            for found in _WIDE.finditer(self.text):
+                self._wide.append(found.start() + surplus)
+                surplus += len(found.group().encode("utf-8", "surrogatepass")) - 1
+                self._surplus.append(surplus)
+        at = bisect.bisect_left(self._wide, byte)
+        return byte - (self._surplus[at - 1] if at else 0)
 
     def where(self, start: int, end: int) -> tuple[int, int]:
         """Return the span in the call's argument of bytes of this text."""

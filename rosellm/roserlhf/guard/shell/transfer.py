@@ -57,7 +57,7 @@ def _copy(shell: Shell, argv: list[str]) -> Value:
             shell, goal, name, "truncate", None if content == ANYTHING else content, given={**traits, "source": shell.path(source)}
         )
         if name == "mv" and (target := shell.state.get("link", shell.path_itself(source))) is not None:
-            shell.state.set("link", shell.path_itself(goal), target)
+            shell.follow(shell.path_itself(goal), target)
     return NOTHING
 
 
@@ -70,8 +70,7 @@ def make_link(shell: Shell, source: str, link: str, program: str, *, symbolic: b
             target = shell.path(source)
         shell.act("link", place, target, program=program)
         if target != place and not target.startswith(place + "/"):
-            shell.state.set("link", place, target)
-            shell.linked = True
+            shell.follow(place, target)
 
 
 def _ln(shell: Shell, argv: list[str]) -> Value:
@@ -163,8 +162,7 @@ def _remove(shell: Shell, argv: list[str]) -> Value:
     for word in arguments.operands:
         for place in shell.paths_themselves(word):
             shell.act("delete", place, name, **traits)
-            for space in ("link", "file", "directory"):
-                shell.state.drop(space, place)
+            shell.forget(place)
     return NOTHING
 
 
