@@ -18,7 +18,7 @@ _LOOKS = """
 cat tac nl head tail less more strings xxd od hexdump wc sort uniq rev cut paste fold md5sum sha256sum base64 diff cmp jq:. vim bat
 zcat comm iconv pr column expand look:x grep:x rg:x awk:1 sed:p file:- stat:-
 """
-_ROLES = frozenset(_KNOWN.split())
+_ROLES = frozenset(_KNOWN.split()) | {"config", "levels"}
 
 
 def _read(language: str, code: str, scene: Scene) -> list[Act]:

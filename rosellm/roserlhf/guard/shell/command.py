@@ -48,7 +48,10 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     for child in node.children:
         kind = child.type
         if kind == "variable_assignment":
-            before.append(assign(shell, child, quiet=True))
+            alone = _ends_line(shell, child)
+            before.append(assign(shell, child, quiet=not alone))
+            if alone:
+                mark, before = shell.state.mark(), []
         elif kind in ("file_redirect", "herestring_redirect"):
             inner.append(child)
         elif kind == "number" and redirects and child.end_byte == redirects[0].start_byte:
@@ -64,6 +67,14 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     with redirections(shell, inner) as redirected:
         shell.at(node)
         return redirected.out(run_words(shell, [*found, *redirected.words], before))
+
+
+def _ends_line(shell: Shell, assignment: Node) -> bool:
+    """Tell whether a line ends behind an assignment: then the grammar has taken it for the next command's, which it is not."""
+    following = assignment.next_sibling
+    if following is None or following.start_point.row == assignment.end_point.row:
+        return False
+    return b"\n" in shell.source.data[assignment.end_byte : following.start_byte].replace(b"\\\n", b"")
 
 
 def run_words(shell: Shell, words: list[Value], before: list[tuple[str, Value]] | None = None) -> Value:
@@ -87,13 +98,17 @@ def run_words(shell: Shell, words: list[Value], before: list[tuple[str, Value]] 
 
 def _with_variables(shell: Shell, words: list[Value], before: list[tuple[str, Value]]) -> Value:
     """Read a command with assignments in front of it, which hold for this command alone."""
-    mark = shell.state.mark()
+    outside = {name: shell.state.get("var", name) for name, _ in before}
     for name, value in before:
         shell.act("environment", name, f"set {shortened(value[0])}")
         shell.state.set("var", name, value)
     printed = run_words(shell, words)
     if words[0] not in (("eval",), (".",), ("source",), ("export",), (":",)):
-        shell.leave(mark)
+        for name, was in outside.items():
+            if was is None:
+                shell.state.drop("var", name)
+            else:
+                shell.state.set("var", name, was)
     return printed
 
 

@@ -11,7 +11,7 @@ from rosellm.roserlhf.guard.scene import DEEPEST, Scene
 from rosellm.roserlhf.guard.shell.path import absolute, unlinked
 from rosellm.roserlhf.guard.shell.state import LASTING, State
 from rosellm.roserlhf.guard.shell.syntax import Source, parse
-from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, mapped, one_of
+from rosellm.roserlhf.guard.shell.value import ANYTHING, BLANKS, NOTHING, Value, mapped, one_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -31,6 +31,7 @@ class Shell:
     Attributes:
         stdin: what the command that is read now gets on its standard input; None: nothing is known to be connected.
         linked: whether any link is known.
+        endings: code of traps that runs when the command ends.
         program: name of the program that is read now, for the acts of its redirections.
     """
 
@@ -51,8 +52,9 @@ class Shell:
         self._resolved: dict[tuple[str, Value, int], Value] = {}
         self._run = run
         self._calls = 0
+        self.endings: list[str] = []
         self.state.set("cwd", "", (scene.workdir,))
-        for name, value in {"HOME": scene.home, **scene.variables, "PWD": scene.workdir, "IFS": " \t\n"}.items():
+        for name, value in {"HOME": scene.home, **scene.variables, "PWD": scene.workdir, "IFS": BLANKS}.items():
             self.state.set("var", name, (value,))
 
     # --- acts
@@ -82,6 +84,12 @@ class Shell:
     def cwd(self) -> Value:
         """The directory, or what it may be."""
         return self.state.get("cwd", "")  # type: ignore[no-any-return]
+
+    @property
+    def separators(self) -> str:
+        """What words are split at where they are expanded."""
+        found: Value | None = self.state.get("var", "IFS")
+        return BLANKS if found is None or UNKNOWN in found[0] else found[0]
 
     def link(self, path: str) -> str | None:
         """Return what a known link points to."""
