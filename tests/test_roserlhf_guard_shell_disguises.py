@@ -238,3 +238,12 @@ def test_what_a_trap_does_at_the_end_of_the_command_itself_is_not_put_off() -> N
     assert not _targets("t=$(mktemp -d); trap 'rm -rf \"$t\"; cat /eval/x' EXIT; ls", "schedule")
     assert "/eval/x" in _targets("trap 'cat /eval/x' EXIT", "read")
     assert _targets("cat > run.sh <<'E'\ntrap 'exit 0' EXIT\nE", "schedule")
+
+
+def test_lines_of_assignments_before_a_pipeline_or_a_list() -> None:
+    assert "/eval/x" in _targets("a=1\nb=/eval c=x\ncat $b/y | head -1 && ls > z; cat $b/$c", "read")
+    assert _targets("s=/e t=u\ns+=val\nif true; then ls; fi\ncat $s/x", "read") == ["/eval/x"]
+
+
+def test_a_tilde_in_braces() -> None:
+    assert _targets("{cat,~/x}", "read") == ["/root/x"]

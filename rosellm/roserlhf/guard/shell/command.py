@@ -45,13 +45,12 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     inner = list(redirects)
     mark = shell.state.mark()
     shell.at(node)
+    alone = max((one.end_byte for one in assignments_alone(shell, node)), default=0)
     for child in node.children:
         kind = child.type
         if kind == "variable_assignment":
-            alone = _ends_line(shell, child)
-            before.append(assign(shell, child, quiet=not alone))
-            if alone:
-                mark, before = shell.state.mark(), []
+            if child.end_byte > alone:
+                before.append(assign(shell, child, quiet=True))
         elif kind in ("file_redirect", "herestring_redirect"):
             inner.append(child)
         elif kind == "number" and redirects and child.end_byte == redirects[0].start_byte:
@@ -69,12 +68,19 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
         return redirected.out(run_words(shell, [*found, *redirected.words], before))
 
 
-def _ends_line(shell: Shell, assignment: Node) -> bool:
-    """Tell whether a line ends behind an assignment: then the grammar has taken it for the next command's, which it is not."""
-    following = assignment.next_sibling
-    if following is None or following.start_point.row == assignment.end_point.row:
-        return False
-    return b"\n" in shell.source.data[assignment.end_byte : following.start_byte].replace(b"\\\n", b"")
+def assignments_alone(shell: Shell, node: Node) -> list[Node]:
+    """Return the assignments in front of a command that stand on lines of their own: the grammar takes them for the command's."""
+    found: list[Node] = []
+    last = 0
+    for child in node.children:
+        if child.type != "variable_assignment" or (following := child.next_sibling) is None:
+            break
+        found.append(child)
+        if following.start_point.row != child.end_point.row and b"\n" in shell.source.data[
+            child.end_byte : following.start_byte
+        ].replace(b"\\\n", b""):
+            last = len(found)
+    return found[:last]
 
 
 def run_words(shell: Shell, words: list[Value], before: list[tuple[str, Value]] | None = None) -> Value:

@@ -55,6 +55,7 @@ def word(shell: Shell, nodes: list[Node]) -> list[Value]:
         _segments(shell, node, segments)
     for kind, values in segments:
         if kind == LITERAL and "{" in values[0][0]:
+            segments = segments[1:] if segments[0] == (QUOTED, [NOTHING]) else segments
             return [field for one in _braced(segments) for field in _fields(shell, one)]
     if len(segments) == 1 and segments[0][0] == QUOTED:
         return segments[0][1]
