@@ -19,6 +19,7 @@ from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.pieces import Piece, pieces_of
+from rosellm.roserlhf.guard.plain_acts import plain, undisguised
 from rosellm.roserlhf.guard.scene import Scene
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.tool_names import role_of
@@ -52,7 +53,8 @@ class Reading:
     """What is known of a call before any rule."""
 
     acts: tuple[Act, ...]
-    """In the order of the call; those that differ in nothing but their place once."""
+    """In the order of the call; those that differ in nothing but their place once. Where the call says something in disguise, each
+    has the trait `undisguised`: what the call says without it."""
     scene: Scene
     text: str
     """The arguments as `name: value` lines, long ones shortened in the middle."""
@@ -85,14 +87,17 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     found: dict[tuple[Any, ...], Act] = {_key(act): act for act in _environment(arguments)}
     for piece in pieces_of(tool, arguments):
         for scene in scenes if _depends_on_workdir(piece) else scenes[:1]:
-            for act in _acts(piece, scene, setting):
+            for act in map(plain, _acts(piece, scene, setting)):
                 found.setdefault(_key(act), act)
                 if len(found) > MOST_ACTS:
                     break
         if len(found) > MOST_ACTS:
             found[()] = Act("opaque", "more acts than are looked at", piece.argument)
             break
-    return Reading(tuple(found.values()), scenes[0], _text(arguments))
+    text = _text(arguments)
+    words = undisguised(found.values(), text)
+    acts = (replace(act, traits={**act.traits, "undisguised": words}) for act in found.values()) if words else found.values()
+    return Reading(tuple(acts), scenes[0], text)
 
 
 def _key(act: Act) -> tuple[Any, ...]:
@@ -152,7 +157,8 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
         before = readable(piece.before[:LONGEST])
         for start, text in _parts(content, setting):
             for act in acts_of_file(place, text, scene, before=before, whole=piece.whole and len(content) <= LONGEST):
-                yield replace(act, argument=argument, span=(act.span[0] + start, act.span[1] + start))
+                traits = act.traits if act.kind == "write" or "in_file" in act.traits else {**act.traits, "in_file": place}
+                yield replace(act, argument=argument, span=(act.span[0] + start, act.span[1] + start), traits=traits)
         if len(content) > LONGEST:
             yield Act("opaque", "too long to be read whole", place, argument, (LONGEST // 2, len(content) - LONGEST // 2))
     else:

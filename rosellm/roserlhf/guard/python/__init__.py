@@ -41,7 +41,7 @@ import re
 from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.python import calling, notebook, source, statements, words
+from rosellm.roserlhf.guard.python import calling, notebook, shortcuts, source, statements, words
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.machine import FUEL, Machine
 from rosellm.roserlhf.guard.python.value import Closure, Klass, Scope
@@ -68,7 +68,7 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     parsed = source.read(code)
     # the program changes its own links and variables, not the caller's
     own = replace(scene, links=dict(scene.links), variables=dict(scene.variables))
-    machine = Machine(own, Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text) // 4)
+    machine = Machine(own, Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text))
     for magic in parsed.magics:
         notebook.command(machine, magic.sign, magic.line, magic.body, None)
     for text, span, why in parsed.lost:
@@ -76,6 +76,11 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     statements.block(machine, parsed.body)
     _rest(machine)
     words.add(machine.findings, parsed.text)
+    words.add_folded(machine.findings)
+    plain = machine.findings.respelled()
+    words.add_code(machine.findings, plain, None)
+    if machine.findings.is_disguised and plain:
+        shortcuts.again(machine, plain)
     _written(machine)
     return machine.findings.acts
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from rosellm.roserlhf.guard.python.findings import short
+from rosellm.roserlhf.guard.python import source
+from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.machine import Machine
 from rosellm.roserlhf.guard.python.value import known, names_in
 
@@ -43,6 +45,31 @@ def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> 
     _cases(machine, node, body, parameters)
     _table(machine, node, body, parameters)
     _counts(machine, node, body)
+
+
+def again(machine: Machine, code: str) -> None:
+    """Add the shortcuts of code that was respelled, those that its disguise hid."""
+    try:
+        body = source.parse(code)
+    except source.FAILURES:
+        return
+    outer = machine.findings
+    machine.findings = Findings(code, where=outer.where)
+    todo: list[ast.AST] = list(body)
+    for _ in range(MOST_BODY):
+        if not todo:
+            break
+        one = todo.pop(0)
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+            function(machine, one)
+        elif isinstance(one, ast.Try):
+            swallowed(machine, one)
+        todo.extend(inner for inner in ast.iter_child_nodes(one) if isinstance(inner, ast.stmt | ast.excepthandler))
+    found, machine.findings = machine.findings, outer
+    known = {(act.target, act.traits.get("name", "")) for act in outer.acts if act.kind == "code"}
+    for act in found.acts:
+        if (act.target, act.traits.get("name", "")) not in known:
+            outer.acts.append(replace(act, span=(0, 0)))
 
 
 def _add(machine: Machine, target: str, detail: str, node: ast.AST, parameters: set[str], **traits: str) -> None:

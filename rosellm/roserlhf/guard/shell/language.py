@@ -91,5 +91,5 @@ def printed_by(shell: Shell, language: str, code: str, *disguise: str) -> Value:
     found = shell.read(language, code, *disguise)
     texts = texts or [act.target for act in found if act.kind == "text" and act.detail == "print"]
     if not texts and any(word in code for word in ("print", "write", "puts", "echo", "say", "console.log")):
-        texts = [act.target for act in found if act.kind == "decode"]
+        texts = [act.target for act in found if act.kind == "decode" and act.detail != "respelled"]
     return ("\n".join(texts) + "\n",) if texts else ANYTHING

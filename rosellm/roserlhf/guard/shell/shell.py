@@ -16,6 +16,7 @@ from rosellm.roserlhf.guard.shell.value import ANYTHING, BLANKS, NOTHING, Value,
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_LONGEST_DECODED: Final = 20_000
 _EVIDENCE: Final = 200
 """Characters of a text that an act keeps."""
 _CALLS: Final = 24
@@ -72,7 +73,7 @@ class Shell:
         """Note a payload that was hidden by an encoding."""
         if text.strip() and len(self.decoded) < 64 and text not in self.decoded:
             self.decoded[text] = how
-            self.act("decode", shortened(text), how)
+            self.act("decode", shortened(text), how, text=text[:_LONGEST_DECODED])
 
     def at(self, node: Node) -> None:
         """Say which part of the text is read now."""
