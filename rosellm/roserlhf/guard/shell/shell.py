@@ -75,6 +75,12 @@ class Shell:
             self.decoded[text] = how
             self.act("decode", shortened(text), how, text=text[:_LONGEST_DECODED])
 
+    def _note_run(self, code: str) -> None:
+        """Note of payloads that were hidden that they are read as code now: their acts say what they do."""
+        for at, act in enumerate(self.acts):
+            if act.kind == "decode" and "runs" not in act.traits and (text := act.traits.get("text", "").strip()) and text in code:
+                self.acts[at] = replace(act, traits={**act.traits, "runs": "yes"})
+
     def at(self, node: Node) -> None:
         """Say which part of the text is read now."""
         self.span = self.source.where(node.start_byte, node.end_byte)
@@ -167,6 +173,8 @@ class Shell:
             self.act("opaque", "shell code nested too deeply")
             return ANYTHING
         via, self.via = self.via, (*self.via, *disguise, "shell")
+        if self.decoded:
+            self._note_run(code)
         self.depth += 1
         mark = self.state.mark()
         try:
@@ -189,6 +197,8 @@ class Shell:
         if self.depth + self.scene.depth >= DEEPEST:
             self.act("opaque", f"{language} code nested too deeply")
             return []
+        if self.decoded:
+            self._note_run(code)
         via = (*self.via, *disguise)
         found = [
             replace(act, argument="", span=self.span, via=(*via, *act.via), traits={**act.traits, **self.traits, **traits})

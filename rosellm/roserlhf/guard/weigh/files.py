@@ -38,6 +38,8 @@ _DECIDES = DECIDING
 def weigh_reading(act: Act, view: View) -> str:
     """Decide on what is read, listed, linked to or run."""
     if act.kind == "decode":
+        if act.traits.get("runs") == "yes":
+            return ""  # what it does is weighed itself
         return f"{act.target} comes out of a disguise"[:200] if view.grounds.names_protected(act.target) else ""
     for path in paths_of(act):
         if said := _read(act, path, view):
