@@ -69,6 +69,8 @@ def unpacked(code: str) -> Packed:
 
 def _folding(found: Packed, how: str, decode: Callable[..., str]) -> Callable[[re.Match[str]], str]:
     def fold(match: re.Match[str]) -> str:
+        if match["kept"] is not None:
+            return match["kept"]
         try:
             text = decode(*(one for one in match.groups() if one is not None))
         except (ValueError, binascii.Error, TypeError):
@@ -146,7 +148,7 @@ def _buffer(literal: str, how: str = "'utf8'") -> str:
 
 
 _FOLDS: Final[tuple[tuple[re.Pattern[str], str, Callable[..., str]], ...]] = tuple(
-    (re.compile(pattern), how, decode)
+    (re.compile(rf"{pattern}|(?P<kept>{_LITERAL})"), how, decode)
     for pattern, how, decode in (
         (rf"\bpack\s*\(\s*({_LITERAL})\s*(?:,|=>)\s*({_LITERAL})\s*\)", "hex", _packed),
         (rf"\bpack\s+({_LITERAL})\s*(?:,|=>)\s*({_LITERAL})", "hex", _packed),

@@ -19,6 +19,8 @@ _TOKEN: Final = re.compile(
 _DELIMITER: Final = re.compile(r"""[ \t]*((?:\\[^\n]|'[^'\n]*'|"[^"\n]*"|[^\s;&|<>()'"\\`])+)""")
 _QUOTING: Final = re.compile(r"""[\\'"]""")
 _BREAKS: Final = re.compile(r"[\s;&|<>()]|\Z|\\\n")
+_FAR: Final = 256
+"""Characters of a word before a variable among which another one is looked for."""
 DEEPEST: Final = 120
 """Brackets and quotes within each other that are followed."""
 _WORDS: Final = frozenset(["", "(", "`"])
@@ -137,6 +139,8 @@ def _respell(text: str, token: str, start: int, edits: _Edits) -> None:
     if token == "{":
         edits.insert(start, '""')
     elif token[0] == "$":
+        if "$" not in text[max(0, start - _FAR) : start].rpartition(" ")[2]:
+            return
         edits.insert(start + 1, "{")
         edits.insert(start + len(token), "}")
     elif token == "\\\n":

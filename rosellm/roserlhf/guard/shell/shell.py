@@ -32,6 +32,7 @@ class Shell:
     Attributes:
         stdin: what the command that is read now gets on its standard input; None: nothing is known to be connected.
         linked: whether any link is known.
+        beside: whether what is read now was put into the background.
         endings: code of traps that runs when the command ends.
         program: name of the program that is read now, for the acts of its redirections.
     """
@@ -54,6 +55,7 @@ class Shell:
         self._run = run
         self._calls = 0
         self.endings: list[str] = []
+        self.beside = False
         self.state.set("cwd", "", (scene.workdir,))
         for name, value in {"HOME": scene.home, **scene.variables, "PWD": scene.workdir, "IFS": BLANKS}.items():
             self.state.set("var", name, (value,))

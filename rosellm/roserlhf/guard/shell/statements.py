@@ -83,7 +83,9 @@ def _background(shell: Shell, node: Node) -> Value:
     awaited = _AWAITS.search(shell.source.data, node.end_byte) is not None
     shell.act("schedule", shortened(shell.source.of(node)), "&", **({"awaited": "yes"} if awaited else {}))
     mark = shell.state.mark()
+    beside, shell.beside = shell.beside, True
     printed = execute(shell, node)
+    shell.beside = beside
     shell.leave(mark)
     return printed
 

@@ -51,6 +51,8 @@ class Source:
         return at - bisect.bisect_left(self.inserted, at) + bisect.bisect_right(self.removed, at)
 
     def _characters(self, byte: int) -> int:
+        if len(self.text) == len(self.data):
+            return byte
         if not self._wide:
             surplus = 0
             for found in _WIDE.finditer(self.text):

@@ -71,6 +71,13 @@ def _read(act: Act, path: str, view: View) -> str:
         return f"{path} is, as far as it is known, kept from the agent"
     if kept == Touch.ABOVE and is_left_out(act, grounds, *_KEPT):
         return ""
+    if (
+        kept == Touch.ABOVE
+        and act.kind == "link"
+        and path != "/"
+        and f"{grounds.setting.workdir}/".startswith(path.rstrip("/") + "/")
+    ):
+        return ""  # holds the work, too; what is done through the link is seen
     if kept == Touch.ABOVE and act.kind in ("read", "link", "import"):
         return f"{path} holds what is kept from the agent"
     if act.kind == "run":
