@@ -96,7 +96,7 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
             break
     text = _text(arguments)
     words = undisguised(found.values(), text)
-    acts = (replace(act, traits={**act.traits, "undisguised": words}) for act in found.values()) if words else found.values()
+    acts = (_placed(act, act.argument, 0, {"undisguised": words}) for act in found.values()) if words else found.values()
     return Reading(tuple(acts), scenes[0], text)
 
 
@@ -141,7 +141,7 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
     if piece.role == "code":
         for start, text in _parts(readable(piece.text), setting):
             for act in scene.read(piece.language, text, scene):
-                yield replace(act, argument=argument, span=(act.span[0] + start, act.span[1] + start))
+                yield _placed(act, argument, start)
         if len(piece.text) > LONGEST:
             yield Act(
                 "opaque", "too long to be read whole", piece.language, argument, (LONGEST // 2, len(piece.text) - LONGEST // 2)
@@ -157,13 +157,19 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
         before = readable(piece.before[:LONGEST])
         for start, text in _parts(content, setting):
             for act in acts_of_file(place, text, scene, before=before, whole=piece.whole and len(content) <= LONGEST):
-                traits = act.traits if act.kind == "write" or "in_file" in act.traits else {**act.traits, "in_file": place}
-                yield replace(act, argument=argument, span=(act.span[0] + start, act.span[1] + start), traits=traits)
+                inside = {} if act.kind == "write" or "in_file" in act.traits else {"in_file": place}
+                yield _placed(act, argument, start, inside)
         if len(content) > LONGEST:
             yield Act("opaque", "too long to be read whole", place, argument, (LONGEST // 2, len(content) - LONGEST // 2))
     else:
         traits = {"sought": piece.text[:LONGEST_DETAIL]} if piece.text else {}
         yield Act(piece.role, place, "", argument, span, (), traits)
+
+
+def _placed(act: Act, argument: str, start: int, traits: Mapping[str, str] | None = None) -> Act:
+    """Return an act with its argument, its place in it and traits of its own; `replace` would take most of a reading's time."""
+    span = (act.span[0] + start, act.span[1] + start)
+    return Act(act.kind, act.target, act.detail, argument, span, act.via, {**act.traits, **(traits or {})})
 
 
 def _parts(text: str, setting: Setting) -> Iterator[tuple[int, str]]:

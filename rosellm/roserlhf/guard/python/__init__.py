@@ -77,10 +77,8 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     _rest(machine)
     words.add(machine.findings, parsed.text)
     words.add_folded(machine.findings)
-    plain = machine.findings.respelled()
-    words.add_code(machine.findings, plain, None)
-    if machine.findings.is_disguised and plain:
-        shortcuts.again(machine, plain)
+    words.add_code(machine.findings, machine.findings.respelled(), None)
+    shortcuts.again(machine, parsed.body)
     _written(machine)
     return machine.findings.acts
 
