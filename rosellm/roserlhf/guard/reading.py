@@ -15,6 +15,7 @@ from rosellm.roserlhf.guard import readers
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file
 from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.copies import originals
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.patterns import pattern
@@ -89,6 +90,8 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
         for scene in scenes if _depends_on_workdir(piece) else scenes[:1]:
             for act in map(plain, _acts(piece, scene, setting)):
                 found.setdefault(_key(act), act)
+                for original in originals(act, scene.copies) if scene.copies else ():
+                    found.setdefault(_key(original), original)
                 if len(found) > MOST_ACTS:
                     break
         if len(found) > MOST_ACTS:
