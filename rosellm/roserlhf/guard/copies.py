@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.act import Act, ActKind
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
@@ -17,7 +17,10 @@ _SPEAKERS = frozenset(("echo", "printf", "mkdir", "touch", "rm", "cd", "export",
 """Programs whose arguments are not what they print the content of."""
 _FOLDERS = frozenset(("/", "/tmp", "/var/tmp", "/dev/shm", "/root", "/home"))
 """Directories that hold more than what is copied into them."""
-_PYTHON = r"\b(?:copy|copy2|copyfile|copytree|move|copy_file|copy_tree|rename|replace)\(\s*['\"]([^'\"\n]+)['\"]\s*,\s*['\"]([^'\"\n]+)['\"]"
+_PYTHON = (
+    r"\b(?:copy|copy2|copyfile|copytree|move|copy_file|copy_tree|rename|replace)\("
+    r"\s*['\"]([^'\"\n]+)['\"]\s*,\s*['\"]([^'\"\n]+)['\"]"
+)
 TELLS = r"(?m)(?:^|[;&|(]|\bthen)\s*(?:\$ |\w+: )?(?:sudo\s+)?(?:cp|mv|install|rsync|dd|tar|unzip)\s|\b(?:copy\w*|move)\("
 """What a string that makes copies holds."""
 
@@ -83,5 +86,5 @@ def originals(act: Act, copies: Mapping[str, str]) -> Iterator[Act]:
         path = act.detail if act.kind == "link" else act.target
         for copy, original in copies.items():
             if path == copy or path.startswith(copy + "/"):
-                kind = "list" if act.kind == "list" else "read"
+                kind: ActKind = "list" if act.kind == "list" else "read"
                 yield replace(act, kind=kind, target=original + path[len(copy) :], traits={**act.traits, "copy": copy})

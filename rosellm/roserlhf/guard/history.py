@@ -24,7 +24,7 @@ MOST_CHARACTERS = 32_000
 MOST_FILES = 64
 _TELLS = (
     r"(?m)(?:^|[;&|(]|\bthen)\s*(?:\$ |\w+: )?(?:cd|pushd|export|ln)\s"
-    r"|chdir\(|^\s*\w+=\S|^\s*(?:\w+[:>] *)?\w+\s*(?::\s*\w+\s*)?= *[\w.(]*['\"]|>\s*\S|\btee\s|^\s*write_file\b"
+    r"|chdir\(|^\s*\w+=\S|^\s*(?:\w+[:>] *)?\w+\s*(?::\s*\w+\s*)?= *[\w.({\[]*['\"]|>\s*\S|\btee\s|^\s*write_file\b"
 )
 _PREFIX = r"^\s*(?:\$ |(?:shell|bash|terminal|run|cmd|sh|command|execute_bash|python|ipython)\s*[:>]\s*)"
 _NAME = r"^[A-Za-z_]\w*$"
