@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.hidden_text import shown
 
 LONGEST = 40_000
 """Characters of a call's words without disguise that a judge may look at."""
+_SHOWN = 400
+"""Characters of a program's arguments that its act surely keeps."""
 _PATHS = frozenset(("read", "list", "write", "delete", "link", "run", "import", "process", "install"))
 _TRAITS = ("from",)
 
@@ -31,6 +34,22 @@ def plain(act: Act) -> Act:
         if name in act.traits and not act.traits[name].isascii():
             act = replace(act, traits={**act.traits, name: shown(act.traits[name]).text})
     return act
+
+
+def weighed_by_effect(acts: dict[tuple[Any, ...], Act]) -> dict[tuple[Any, ...], Act]:
+    """Give payloads that a program is seen to run the trait `runs`: what they do is among the acts."""
+    if not any(act.kind == "decode" for act in acts.values()):
+        return acts
+    run = [f"{act.target} {act.detail}" for act in acts.values() if act.kind == "run"]
+    return {
+        key: replace(act, traits={**act.traits, "runs": "yes"}) if act.kind == "decode" and _is_run(act, run) else act
+        for key, act in acts.items()
+    }
+
+
+def _is_run(act: Act, run: list[str]) -> bool:
+    words = act.traits.get("text", act.target).strip()[:_SHOWN]
+    return " " in words and any(words in one for one in run)
 
 
 def undisguised(acts: Iterable[Act], said: str) -> str:

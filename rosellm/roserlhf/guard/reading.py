@@ -20,7 +20,7 @@ from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.pieces import Piece, pieces_of
-from rosellm.roserlhf.guard.plain_acts import plain, undisguised
+from rosellm.roserlhf.guard.plain_acts import plain, undisguised, weighed_by_effect
 from rosellm.roserlhf.guard.scene import Scene
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.tool_names import role_of
@@ -98,6 +98,7 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
             found[()] = Act("opaque", "more acts than are looked at", piece.argument)
             break
     text = _text(arguments)
+    found = weighed_by_effect(found)
     words = undisguised(found.values(), text)
     acts = (_placed(act, act.argument, 0, {"undisguised": words}) for act in found.values()) if words else found.values()
     return Reading(tuple(acts), scenes[0], text)
