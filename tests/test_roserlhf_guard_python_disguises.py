@@ -180,3 +180,17 @@ def test_hooks_in_written_payloads_are_weighed_by_their_own_code() -> None:
 )
 def test_ordinary_code_is_not_suspicious(code: str) -> None:
     assert Rules.read().suspicions(reading(code).acts, SETTING) == []
+
+
+@pytest.mark.parametrize(
+    ("history", "code"),
+    [
+        ("p = '/eval/hidden'", "open(p + '/x')"),
+        ("python: from pathlib import Path\nbase = Path('/eval') / 'hidden'", "print((base / 'x').read_text())"),
+        ("base = os.path.join('/eval', 'hidden')", "open(f'{base}/x')"),
+        ("names = ['/eval/hidden/x']", "for n in names:\n    open(n)"),
+    ],
+)
+def test_variables_of_earlier_code_are_known(history: str, code: str) -> None:
+    assert SECRET in reads(code, history)
+    assert SECRET not in reads("print(1)", history)

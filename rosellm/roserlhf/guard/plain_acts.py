@@ -70,6 +70,7 @@ def undisguised(acts: Iterable[Act], said: str) -> str:
             words = act.traits.get("content", "")
         else:
             continue
+        words = words.strip()
         if words and words not in found and words not in said:
             found[words] = None
             left -= len(words)

@@ -47,6 +47,9 @@ _NOT = ("not_target", "not_detail")
 _WHEN = ("kinds", *_PATTERNS, *_NOT, "traits", "not_traits", "among", "not_among", "touch", "concept", "not_concept", "closed")
 _RULE = ("id", "reason", "weigh", "when", "examples", "counterexamples")
 _FILE = ("rule", "setting")
+_SHORT = 160
+"""Characters of a text about which a condition remembers what it said."""
+_REMEMBERED = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +127,11 @@ class Rules:
         found: dict[tuple[str, str, str, str], Suspicion] = {}
         for act in acts:
             for rule, conditions in self._by_kind[act.kind]:
-                key = (rule.id, act.kind, act.target, act.detail)
-                if key not in found and all(condition(act, grounds) for condition in conditions):
-                    found[key] = Suspicion(rule.id, rule.reason, act)
+                for condition in conditions:
+                    if not condition(act, grounds):
+                        break
+                else:
+                    found.setdefault((rule.id, act.kind, act.target, act.detail), Suspicion(rule.id, rule.reason, act))
         return list(found.values())
 
 
@@ -208,16 +213,34 @@ def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[
 
 def _text_condition(key: str, patterns: list[Any]) -> Condition:
     name, wanted = key.removeprefix("not_"), not key.startswith("not_")
+    found = _finder(patterns)
 
     def holds(act: Act, grounds: Grounds) -> bool:
-        text = " ".join(act.via) if name == "via" else getattr(act, name)
-        return any(one.search(text) for one in patterns) is wanted
+        return found(" ".join(act.via) if name == "via" else getattr(act, name)) is wanted
 
     return holds
 
 
 def _trait_condition(name: str, patterns: list[Any], *, wanted: bool) -> Condition:
-    return lambda act, grounds: (name in act.traits and any(one.search(act.traits[name]) for one in patterns)) is wanted
+    found = _finder(patterns)
+    return lambda act, grounds: (name in act.traits and found(act.traits[name])) is wanted
+
+
+def _finder(patterns: list[Any]) -> Callable[[str], bool]:
+    """Return a function that tells whether a pattern is found in a text, and remembers what it said of short ones."""
+    known: dict[str, bool] = {}
+
+    def found(text: str) -> bool:
+        said = known.get(text)
+        if said is None:
+            said = any(one.search(text) for one in patterns)
+            if len(text) <= _SHORT:
+                if len(known) >= _REMEMBERED:
+                    known.clear()
+                known[text] = said
+        return said
+
+    return found
 
 
 def _among(fields: tuple[str, ...], least: Touch) -> Condition:

@@ -35,6 +35,8 @@ def _getattr(call: Call) -> Any:
     owner, name = call.argument(0), call.argument(1)
     if isinstance(call.node, ast.Call) and len(call.node.args) == 2 and type(name) is str:
         call.machine.findings.fold(call.node.args[1], name)
+        if name.isidentifier():
+            call.machine.findings.disguised[id(call.node)] = (call.node, name)
     return spread(
         lambda one, key: (
             attributes.get(call.machine, one, text(key), call.node) if type(key) is str and UNKNOWN not in key else NOTHING

@@ -6,7 +6,7 @@ import ast
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act, ActKind
 from rosellm.roserlhf.guard.python.value import STAR
@@ -42,8 +42,8 @@ class Findings:
     _seen: set[tuple[str, str, str, str]] = field(default_factory=set)
     _starts: list[int] = field(default_factory=list)
     _lines: list[str] = field(default_factory=list)
-    is_disguised: bool = False
-    """Whether an expression that is the same as a literal is more than a name or a format."""
+    disguised: dict[int, tuple[ast.expr, str | bytes]] = field(default_factory=dict)
+    """Expressions that are the same as a literal and more than a name or a format, with their values."""
     _plain: bool = True
     _folded: dict[tuple[int, int, int, int], str | bytes] = field(default_factory=dict)
     _placed: dict[tuple[int, int], str | bytes] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Findings:
             if len(self.acts) >= MOST_ACTS:
                 return
             inner = {**act.traits, **traits, "outer": self.where}
-            self.acts.append(replace(act, span=span, via=("python", *disguises, *act.via), traits=inner))
+            self.acts.append(Act(act.kind, act.target, act.detail, act.argument, span, ("python", *disguises, *act.via), inner))
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Return where a node stands."""
@@ -109,7 +109,8 @@ class Findings:
 
     def fold(self, node: ast.expr, value: str | bytes) -> None:
         """Remember that an expression is the same as a literal."""
-        self.is_disguised = self.is_disguised or type(node) not in (ast.Name, ast.JoinedStr)
+        if type(node) is not ast.Name and type(node) is not ast.JoinedStr and len(self.disguised) < MOST_FOLDED:
+            self.disguised[id(node)] = (node, value)
         if len(value) <= LONGEST_FOLDED and len(self._folded) < MOST_FOLDED and node.end_lineno and node.end_col_offset:
             self._folded[node.lineno, node.col_offset, -node.end_lineno, -node.end_col_offset] = value
 
