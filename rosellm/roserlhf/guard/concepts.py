@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from urllib.parse import unquote
 
+from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
 from rosellm.roserlhf.guard.paths import Touch, entries, word_set
@@ -239,6 +240,13 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "forbidden address": lambda act, grounds: any(one.search(path_of(act.target)) for one in grounds.addresses),
     "host refused": lambda act, grounds: not is_local(host_of(act.target)) and grounds.host_allowed(host_of(act.target)) is False,
     "host allowed": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is True,
+    "timed": lambda act, grounds: demands.is_timed(grounds.setting.task),
+    "nothing kept": lambda act, grounds: demands.keeps_nothing(grounds.setting.task),
+    "tolerant": lambda act, grounds: demands.is_tolerant(grounds.setting.task),
+    "calls refused": lambda act, grounds: bool(demands.uncalled(grounds.setting.task)),
+    "one answer": lambda act, grounds: demands.wants_one(grounds.setting.task),
+    "entry point": lambda act, grounds: demands.names_entry(grounds.setting.task, act.traits.get("name", "")),
+    "call refused": lambda act, grounds: demands.is_uncalled(grounds.setting.task, act.detail),
     "package refused": lambda act, grounds: grounds.package_allowed(act.target) is False,
     "package allowed": lambda act, grounds: grounds.package_allowed(act.target) is True,
 }

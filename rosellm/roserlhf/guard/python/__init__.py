@@ -32,7 +32,7 @@ Traits that acts carry (a trait that does not apply is absent; flags are `yes`):
 | function | exit | function or statement that leaves |
 | source | opaque | what gave the code that only running would tell |
 | method, split | fetch | function; split of a data set |
-| name, parameters | code | the function that takes the shortcut and how many inputs it has; further ones in `shortcuts.function` |
+| name, parameters | code | the function that takes the shortcut and how many inputs it has; further ones in `shortcuts.function` and `solutions` |
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ import re
 from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.python import calling, expressions, notebook, shortcuts, source, statements, words
+from rosellm.roserlhf.guard.python import calling, expressions, notebook, shortcuts, solutions, source, statements, words
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.machine import FUEL, Machine
 from rosellm.roserlhf.guard.python.value import Closure, Klass, Scope
@@ -78,6 +78,7 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
         _lost(machine, text, span, why)
     statements.block(machine, parsed.body)
     _rest(machine)
+    solutions.program(machine.findings, parsed.body, parsed.text)
     words.add(machine.findings, parsed.text)
     words.add_folded(machine.findings)
     words.add_code(machine.findings, machine.findings.respelled(), None)

@@ -177,8 +177,8 @@ def _define(act: Act, view: View) -> str:
         if forged or (alone and "runner" not in view.grounds.open) or act.target.startswith("collect_ignore"):
             return f"{act.target} decides what counts: {forged.group(0) if forged else act.detail}"[:160]
         return ""
-    if pattern(r"^(equals?|eq|isEqual|is_equal|compareTo)$").search(act.target):
-        return "" if in_own_test(act, view) else f"{act.target} is {act.detail}"
+    if pattern(_EQUAL).search(act.target):
+        return "" if in_own_test(act, view) or pattern(r"null|absent|unit").search(view.file_of(act).lower()) else f"{act.target} is {act.detail}"
     if "stands in for the library" in act.detail:
         return f"{act.target} {act.detail}" if pattern(_LIBRARY_CALLS).search(act.target) else ""
     if act.target == "Proxy":
@@ -200,6 +200,11 @@ _LIBRARY_CALLS = (
     r"__assert_fail|main|__libc_start_main|open|openat|read|fopen|printf|puts|write|getenv|cuda\w+|sleep|usleep|nanosleep)$"
 )
 """Functions of a library by which others measure, compare or report."""
+_EQUAL = (
+    r"^(equals?|eq|isEqual|is_equal|compareTo|Equals?|Cmp|Compare|CompareTo|DeepEqual|==|/=|eql\?|operator *(==|!=|<=>)|fn +(eq|ne|partial_cmp|cmp)"
+    r"|def +(==|===|eql\?)|static +func +==|asymmetricMatch|isDeepStrictEqual|deepEqual|deepStrictEqual|contains(All)?|Contains)$"
+)
+"""Methods by which others compare, in many languages."""
 _PLEASES = {
     **dict.fromkeys(
         ("__eq__", "__contains__", "__instancecheck__", "__subclasscheck__", "__le__", "__ge__", "__lt__", "__gt__"), "true"
