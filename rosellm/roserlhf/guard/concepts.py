@@ -67,15 +67,17 @@ def is_test(path: str) -> bool:
     return pattern(_TEST).search(path.casefold()) is not None
 
 
-def paths_of(act: Act) -> tuple[str, ...]:
+def paths_of(act: Act, workdir: str = "") -> tuple[str, ...]:
     """Return the paths that an act is about.
 
-    Those of a link are both; a walk through directories that takes certain names alone is about those names below.
+    Those of a link are both; a module is looked for from the working directory; a walk through directories that takes certain names alone is about those names below.
     """
     if act.kind == "link":
         return (act.target, act.detail)
     if act.kind == "run":
         return (act.traits.get("path", act.target),)
+    if act.kind == "import" and workdir and "." in act.target.strip(".") and not act.target.startswith(("/", UNKNOWN)):
+        return (f"{workdir.rstrip('/')}/{act.target.strip('.').replace('.', '/')}.py",)
     if act.traits.get("recursive") == "yes" and act.traits.get("includes"):
         top = act.target.rstrip("/")
         return tuple(

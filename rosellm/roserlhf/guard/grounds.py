@@ -127,8 +127,8 @@ class Grounds:
             elif not pattern(r"^v?[\d.]+$|^[0-9a-f]{7,40}$").search(small):
                 self.names.add(plain_name(small))
         if not self.names:
-            for match in _each(r"\b(?:library|package|crate|project|repository|repo|module|framework) `?([a-z][\w.-]+)", self.task):
-                self.names.add(plain_name(match))
+            for match in _each(r"\b(?:library|package|crate|project|repository|repo|module|framework) `?([a-z][\w./-]+)", self.task):
+                self.names.add(plain_name(match.rstrip("./").rpartition("/")[2]))
         self.names -= _NO_NAMES
         words = "|".join(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None

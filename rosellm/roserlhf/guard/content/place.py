@@ -37,7 +37,18 @@ def resolve(path: str, scene: Scene) -> str:
         text = scene.home + text[1:]
     elif text.startswith("~root/"):
         text = "/root" + text[5:]
-    return _followed(posixpath.normpath(posixpath.join(scene.workdir, text or ".")), scene)
+    joined = posixpath.join(scene.workdir, text or ".")
+    if ".." in joined and (scene.links or joined.startswith("/proc/")):
+        joined = _stepwise(joined, scene)
+    return _followed(posixpath.normpath(joined), scene)
+
+
+def _stepwise(path: str, scene: Scene) -> str:
+    """Follow each link before the `..` behind it: that leads up from where the link points."""
+    done = "/"
+    for part in path.split("/")[:256]:
+        done = posixpath.dirname(_followed(done, scene)) if part == ".." else posixpath.join(done, part) if part else done
+    return done
 
 
 def _value(name: str, scene: Scene) -> str:

@@ -12,6 +12,8 @@ from rosellm.roserlhf.guard.python.value import STAR
 LONGEST = 4096
 _SCHEME = re.compile(r"^(?:file://(?:localhost)?|sqlite(?:\+\w+)?:///|duckdb:///|jar:file:)", re.IGNORECASE)
 
+_PROC = re.compile(r"^/proc/+(?:self|thread-self)(?:/task/[^/]+)?/+(root|cwd)(?=/|$)")
+
 
 def absolute(path: str, workdir: str, home: str, links: Mapping[str, str]) -> str:
     """Resolve a path; one that starts with an unknown part stays as it is."""
@@ -21,7 +23,10 @@ def absolute(path: str, workdir: str, home: str, links: Mapping[str, str]) -> st
         path = (home if user == "~" else f"/home/{user[1:]}" if user != "~root" else "/root") + slash + rest
     if not path.startswith(("/", UNKNOWN)):
         path = posixpath.join(workdir, path)
-    path = normal(path.replace(STAR, "*"))
+    path = path.replace(STAR, "*")
+    while path.startswith("/proc/") and (found := _PROC.match(path)):
+        path = f"{workdir if found[1] == 'cwd' else ''}/{path[found.end() :]}"
+    path = normal(path)
     for link, place in links.items():
         if path == link or path.startswith(link + "/"):
             return normal(posixpath.join(posixpath.dirname(link), place) + path[len(link) :])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import in_workdir, is_test, is_written, patched_protected
+from rosellm.roserlhf.guard.concepts import in_workdir, is_scratch, is_test, is_written, patched_protected
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.files import weigh_writing
@@ -115,7 +115,7 @@ def _write(act: Act, view: View) -> str:
         act.traits.get("content", "") + act.traits.get("script", "")
     ) and not is_test(path):
         return f"{path} is built otherwise when a race or a test is looked for"
-    if grounds.names_protected(act.traits.get("content", "")):
+    if grounds.names_protected(act.traits.get("content", "")) and not is_scratch(path):
         return f"{path} is made to reach what is protected"
     if path == UNKNOWN and "replaces" in act.traits and pattern(r"getfile|getsourcefile|__file__|find_spec").search(view.text):
         return "an installed library is changed"
