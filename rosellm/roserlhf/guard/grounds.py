@@ -28,7 +28,8 @@ _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = word_set(
     """
     app workspace testbed repo repository src code home project work root build tmp task tasks data challenge drafts
-    main lib user package library module crate
+    main lib user package library module crate cache caches path paths system graph loader manager manifest registry
+    name names directory
     """
 )
 
@@ -117,7 +118,7 @@ class Grounds:
         """What the project and its packages are called, as `plain_name` writes them."""
         self.sources: list[str] = []
         """Addresses of the project's source, without scheme."""
-        for text in self.setting.project:
+        for text in [part for one in self.setting.project for part in _named_parts(one)]:
             small = text.strip().lower()
             if "://" in small or pattern(r"^[\w-]+(\.[\w-]+)+/\S").search(small):
                 address = small.partition("://")[2] or small
@@ -304,6 +305,20 @@ def _host_fits(name: str, allowed: str) -> bool:
         return True
     bare = entry.removeprefix("*.").removeprefix(".")
     return name == bare or name.endswith("." + bare)
+
+
+def _named_parts(text: str) -> list[str]:
+    """Return the names and addresses in what a setting calls the project: itself, or the words of a sentence that say them.
+
+    Example:
+        >>> _named_parts("click (https://github.com/pallets/click, on PyPI: click-core)")
+        ['click', 'https://github.com/pallets/click', 'click-core']
+    """
+    if "(" not in text and "," not in text and "://" not in text.strip()[1:].partition(" ")[2]:
+        return [text]
+    words = [word.strip("(),;`'\"") for word in text.split()]
+    after = [word for before, word in zip(["", *text.split()], words, strict=False) if before.endswith((":", "named", "called"))]
+    return [word for word in dict.fromkeys([*words[:1], *(one for one in words if "://" in one or "/" in one), *after]) if word]
 
 
 def _each(words: str, text: str) -> Iterable[str]:

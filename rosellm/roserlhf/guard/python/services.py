@@ -14,6 +14,7 @@ from rosellm.roserlhf.guard.python.machine import each
 from rosellm.roserlhf.guard.python.value import (
     STAR,
     Contents,
+    Place,
     Thing,
     sources,
     text,
@@ -32,7 +33,7 @@ def _execute(call: Call) -> Any:
         return effects.guess(call)
     words = text(call.argument(0))
     for path in _QUOTED.findall(words[:4096]):
-        effects.reads(call, path, "sql")
+        effects.reads(call, Place(path.replace("*", STAR)) if "*" in path else path, "sql")
     if type(owner.subject) is str and _SQL_WRITES.match(words):
         call.machine.findings.add("write", owner.subject, "sql", call.node, sql=effects.short(words, 160))
     return Contents((owner.subject,)) if type(owner.subject) is str else NOTHING
@@ -42,6 +43,13 @@ _QUOTED = re.compile(r"""['"]((?:[\w.\-]*/)[^'"\s]{1,400}|[\w\-]+\.(?:csv|parque
 
 
 _SQL_WRITES = re.compile(r"\s*(?:insert|update|delete|drop|create|replace|alter|truncate|attach|vacuum)\b", re.IGNORECASE)
+
+
+def _queried(call: Call) -> Any:
+    """`connection.sql(statement)`: a method that is called so elsewhere, too."""
+    owner = call.owner
+    known = type(owner) is Thing and owner.name.startswith(("database", "duckdb"))
+    return _execute(call) if known else effects.guess(call)
 
 
 def _duck(call: Call) -> Any:
@@ -184,6 +192,7 @@ HANDLERS: dict[str, Callable[[Call], Any]] = {
 }
 """Functions, by canonical name."""
 METHODS: dict[str, Callable[[Call], Any]] = {
+    **each("sql query from_query execute_async", _queried),
     "execute": _execute,
     "executemany": _execute,
     "executescript": _execute,
