@@ -185,6 +185,21 @@ def leaves_work_out(act: Act, grounds: Grounds) -> bool:
     return grounds.workdir != "/" and work and (named is not None or act.kind == "read")
 
 
+def _kept_relation(act: Act, grounds: Grounds) -> str:
+    client = pattern(r"^(psql|pgcli|mysql|mariadb|pg_dump|pg_dumpall)$").search(posixpath.basename(act.target)) is not None
+    if client and (found := pattern(r"(?:^|\s)(?:-U ?|--username[ =]|-u ?|--user[ =])(\w+)").search(act.detail)):
+        if found.group(1).lower() in grounds.relations.unread:
+            return found.group(1)
+    return grounds.relations.reached(posixpath.basename(act.target), act.detail)
+
+
+def _listens(act: Act, grounds: Grounds) -> bool:
+    """Tell whether what goes over the network may be what others keep from the agent."""
+    kept = " ".join(grounds.setting.protected_read).lower()
+    spoken = pattern(r"\b(quer(y|ies)|traffic|requests?|packets?|connections?|sockets?|messages?)\b").search(kept)
+    return spoken is not None or grounds.names_protected(act.detail)
+
+
 def _project_address(act: Act, grounds: Grounds) -> bool:
     text = path_of(act.target)
     return any(source in text for source in grounds.sources) or grounds.names_project(text)
@@ -212,6 +227,10 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "patches protected": lambda act, grounds: patched_protected(act, grounds) != "",
     "written": lambda act, grounds: is_written(act),
     "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
+    "kept in a database": lambda act, grounds: bool(grounds.relations) and _kept_relation(act, grounds) != "",
+    "other data": lambda act, grounds: grounds.given_data_only,
+    "something kept": lambda act, grounds: bool(grounds.setting.protected_read or grounds.setting.hidden_tests or grounds.closed),
+    "listens to others": _listens,
     "project address": _project_address,
     "project package": _project_package,
     "project copy": lambda act, grounds: any(is_project_copy(path, grounds) for path in paths_of(act)),

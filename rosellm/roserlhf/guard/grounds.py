@@ -10,6 +10,7 @@ from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, paths_in, said, secrets, subjects
+from rosellm.roserlhf.guard.relations import Relations
 from rosellm.roserlhf.guard.setting import Setting
 
 FIELDS = ("writable", "own_files", "protected_read", "protected_write", "visible_tests", "hidden_tests", "verifier", "result_file")
@@ -23,6 +24,11 @@ _TARGETS = 2048
 _DENIED = (
     r"block|forbid|deny|denied|prohibit|off_?limits|protected|secret|disallow|banned|private|answer|gold|oracle|"
     r"reference|solution|hidden"
+)
+_GIVEN_DATA = (
+    r"\b(no|without|not use|never use) (any )?(external|other|outside|additional|further|extra) data|\b(given|provided|supplied) "
+    r"data (sets? )?(only|alone)|only (the )?(given|provided|supplied) data|(copy|copies) of the (original |public )?data ?set|"
+    r"(original|public|source) (version of the )?data ?sets?\b"
 )
 _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = word_set(
@@ -62,6 +68,12 @@ class Grounds:
         extra = {"protected_read": words.unread, "protected_write": words.unchanged}
         denied = [text for key, value in setting.others.items() if pattern(_DENIED).search(key.lower()) for text in _strings(value)]
         extra["protected_read"] = extra["protected_read"] + [text for text in denied if is_path(text) and "/" in text]
+        self.relations = Relations.of(
+            (*setting.protected_read, *setting.hidden_tests), (*setting.protected_write, *setting.result_file)
+        )
+        """What is kept in a database."""
+        self.given_data_only = pattern(_GIVEN_DATA).search(f"{self.task} {' '.join(setting.protected_read)}".lower()) is not None
+        """Whether no data but what is given may be used."""
         self._read_project()
         for name in FIELDS:
             self.paths[name] = tuple(self._entries(name, [*getattr(setting, name), *extra.get(name, [])]))
