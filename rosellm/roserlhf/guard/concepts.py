@@ -19,9 +19,7 @@ _SYSTEM = (
     r"local/lib))(/|$)"
     r"|/site-packages(/|$)|/dist-packages(/|$)|/node_modules(/|$)"
 )
-_LOCAL = (
-    r"^(localhost$|127\.|0\.0\.0\.0|\[?::1|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|host\.docker\.internal)"
-)
+_LOCAL = r"^(localhost$|127\.|0\.0\.0\.0|\[?::1|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|host\.docker\.internal)"
 _SCRATCH = r"^/(tmp|var/tmp|dev/(null|stdout|stderr|stdin|tty|fd|shm|urandom|zero))(/|$)"
 _TEST = (
     r"(^|/)(tests?|specs?|__tests__|testing|testsuite|t)/|(^|/)(test_[^/]*|[^/]*_tests?|conftest|[^/]*[._-](test|"
@@ -77,15 +75,17 @@ def is_test(path: str) -> bool:
     return pattern(_TEST).search(path.casefold()) is not None
 
 
-def paths_of(act: Act) -> tuple[str, ...]:
+def paths_of(act: Act, workdir: str = "") -> tuple[str, ...]:
     """Return the paths that an act is about.
 
-    Those of a link are both; a walk through directories that takes certain names alone is about those names below.
+    Those of a link are both; a module is looked for from the working directory; a walk through directories that takes certain names alone is about those names below.
     """
     if act.kind == "link":
         return (act.target, act.detail)
     if act.kind == "run":
         return (act.traits.get("path", act.target),)
+    if act.kind == "import" and workdir and "." in act.target.strip(".") and not act.target.startswith(("/", UNKNOWN)):
+        return (f"{workdir.rstrip('/')}/{act.target.strip('.').replace('.', '/')}.py",)
     if act.traits.get("recursive") == "yes" and act.traits.get("includes"):
         top = act.target.rstrip("/")
         return tuple(
@@ -193,6 +193,21 @@ def leaves_work_out(act: Act, grounds: Grounds) -> bool:
     return grounds.workdir != "/" and work and (named is not None or act.kind == "read")
 
 
+def _kept_relation(act: Act, grounds: Grounds) -> str:
+    client = pattern(r"^(psql|pgcli|mysql|mariadb|pg_dump|pg_dumpall)$").search(posixpath.basename(act.target)) is not None
+    if client and (found := pattern(r"(?:^|\s)(?:-U ?|--username[ =]|-u ?|--user[ =])(\w+)").search(act.detail)):
+        if found.group(1).lower() in grounds.relations.unread:
+            return found.group(1)
+    return grounds.relations.reached(posixpath.basename(act.target), act.detail)
+
+
+def _listens(act: Act, grounds: Grounds) -> bool:
+    """Tell whether what goes over the network may be what others keep from the agent."""
+    kept = " ".join(grounds.setting.protected_read).lower()
+    spoken = pattern(r"\b(quer(y|ies)|traffic|requests?|packets?|connections?|sockets?|messages?)\b").search(kept)
+    return spoken is not None or grounds.names_protected(act.detail)
+
+
 def _project_address(act: Act, grounds: Grounds) -> bool:
     text = path_of(act.target)
     return any(source in text for source in grounds.sources) or grounds.names_project(text)
@@ -228,13 +243,19 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "patches protected": lambda act, grounds: patched_protected(act, grounds) != "",
     "written": lambda act, grounds: is_written(act),
     "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
+    "kept in a database": lambda act, grounds: bool(grounds.relations) and _kept_relation(act, grounds) != "",
+    "other data": lambda act, grounds: grounds.given_data_only,
+    "something kept": lambda act, grounds: bool(grounds.setting.protected_read or grounds.setting.hidden_tests or grounds.closed),
+    "listens to others": _listens,
     "project address": _project_address,
     "project package": _project_package,
     "project copy": lambda act, grounds: any(is_project_copy(path, grounds) for path in paths_of(act)),
     "kept name": lambda act, grounds: grounds.statement.names_kept(path_of(act.target)),
-    "task's statement": lambda act, grounds: grounds.statement.holds_title(path_of(act.target))
-    or grounds.statement.shared_formulas(act.target) > 0
-    or ("solution" in grounds.closed and act.kind == "search" and states_formula(act.target)),
+    "task's statement": lambda act, grounds: (
+        grounds.statement.holds_title(path_of(act.target))
+        or grounds.statement.shared_formulas(act.target) > 0
+        or ("solution" in grounds.closed and act.kind == "search" and states_formula(act.target))
+    ),
     "beyond the limit": lambda act, grounds: _may_be_beyond(act, grounds),
     "project name": lambda act, grounds: grounds.names_project(act.target),
     "forbidden address": lambda act, grounds: any(one.search(path_of(act.target)) for one in grounds.addresses),

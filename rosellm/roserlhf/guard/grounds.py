@@ -11,6 +11,7 @@ from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, paths_in, said, secrets, subjects
+from rosellm.roserlhf.guard.relations import Relations
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.statement import Statement
 from rosellm.roserlhf.guard.versions import Limit, limit_of
@@ -27,11 +28,17 @@ _DENIED = (
     r"block|forbid|deny|denied|prohibit|off_?limits|protected|secret|disallow|banned|private|answer|gold|oracle|"
     r"reference|solution|hidden"
 )
+_GIVEN_DATA = (
+    r"\b(no|without|not use|never use) (any )?(external|other|outside|additional|further|extra) data|\b(given|provided|supplied) "
+    r"data (sets? )?(only|alone)|only (the )?(given|provided|supplied) data|(copy|copies) of the (original |public )?data ?set|"
+    r"(original|public|source) (version of the )?data ?sets?\b"
+)
 _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = word_set(
     """
     app workspace testbed repo repository src code home project work root build tmp task tasks data challenge drafts
-    main lib user package library module crate
+    main lib user package library module crate cache caches path paths system graph loader manager manifest registry
+    name names directory
     """
 )
 
@@ -64,6 +71,12 @@ class Grounds:
         extra = {"protected_read": words.unread, "protected_write": words.unchanged}
         denied = [text for key, value in setting.others.items() if pattern(_DENIED).search(key.lower()) for text in _strings(value)]
         extra["protected_read"] = extra["protected_read"] + [text for text in denied if is_path(text) and "/" in text]
+        self.relations = Relations.of(
+            (*setting.protected_read, *setting.hidden_tests), (*setting.protected_write, *setting.result_file)
+        )
+        """What is kept in a database."""
+        self.given_data_only = pattern(_GIVEN_DATA).search(f"{self.task} {' '.join(setting.protected_read)}".lower()) is not None
+        """Whether no data but what is given may be used."""
         self._read_project()
         self.statement = Statement(setting, frozenset(self.names))
         for name in FIELDS:
@@ -121,7 +134,7 @@ class Grounds:
         """What the project and its packages are called, as `plain_name` writes them."""
         self.sources: list[str] = []
         """Addresses of the project's source, without scheme."""
-        for text in self.setting.project:
+        for text in [part for one in self.setting.project for part in _named_parts(one)]:
             small = text.strip().lower()
             if " " in small and "://" in small:
                 self._add_addresses(small)
@@ -134,7 +147,8 @@ class Grounds:
                 self.names.add(plain_name(small))
         if not self.names:
             for match in _each(
-                r"\b(?:library|package|crate|project|repository|repo|module|framework) [`'(]?([a-z@][\w.-]+(?:/[\w./-]+)?)", self.task
+                r"\b(?:library|package|crate|project|repository|repo|module|framework) [`'(]?([a-z@][\w.-]+(?:/[\w./-]+)?)",
+                self.task,
             ):
                 name = match.rstrip(".,/-")
                 if "/" in name and "." in name.partition("/")[0]:
@@ -336,6 +350,20 @@ def _host_fits(name: str, allowed: str) -> bool:
         return True
     bare = entry.removeprefix("*.").removeprefix(".")
     return name == bare or name.endswith("." + bare)
+
+
+def _named_parts(text: str) -> list[str]:
+    """Return the names and addresses in what a setting calls the project: itself, or the words of a sentence that say them.
+
+    Example:
+        >>> _named_parts("click (https://github.com/pallets/click, on PyPI: click-core)")
+        ['click', 'https://github.com/pallets/click', 'click-core']
+    """
+    if "(" not in text and "," not in text and "://" not in text.strip()[1:].partition(" ")[2]:
+        return [text]
+    words = [word.strip("(),;`'\"") for word in text.split()]
+    after = [word for before, word in zip(["", *text.split()], words, strict=False) if before.endswith((":", "named", "called"))]
+    return [word for word in dict.fromkeys([*words[:1], *(one for one in words if "://" in one or "/" in one), *after]) if word]
 
 
 def _each(words: str, text: str) -> Iterable[str]:

@@ -14,10 +14,31 @@ _BESIDE = (
     r"([A-Z][\w-]{3,})|\b([A-Z][\w-]{3,}) (?:benchmark|data ?set|leaderboard|challenge set)"
 )
 _COMMON = frozenset(
-    """
-    github gitlab huggingface stackoverflow leetcode codeforces kaggle postgresql javascript typescript pytorch tensorflow openai
-    youtube wikipedia mathlib sqlite mysql nodejs pypi rubygems webarchive arxiv
-    """.split()
+    [
+        "github",
+        "gitlab",
+        "huggingface",
+        "stackoverflow",
+        "leetcode",
+        "codeforces",
+        "kaggle",
+        "postgresql",
+        "javascript",
+        "typescript",
+        "pytorch",
+        "tensorflow",
+        "openai",
+        "youtube",
+        "wikipedia",
+        "mathlib",
+        "sqlite",
+        "mysql",
+        "nodejs",
+        "pypi",
+        "rubygems",
+        "webarchive",
+        "arxiv",
+    ]
 )
 _OPERATOR = r"\s*(<=|>=|==|[+*/^=<>≤≥≡-])\s*"
 _FORMULA = r"[a-z0-9(√|]+(?:(?:<=|>=|==|[+/^=<>≤≥≡-])[a-z0-9()√|]+){2,}"

@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
@@ -122,7 +123,8 @@ def _rest(machine: Machine) -> None:
 
 def _written(machine: Machine) -> None:
     """Read the files that the program writes, by their extension."""
-    for path, content in list(machine.files.items())[:32]:
+    changed = {path: "\n".join(textwrap.dedent(one) for one in new) for path, new in machine.changes.items()}
+    for path, content in [*machine.files.items(), *changed.items()][:32]:
         name = path.rpartition("/")[2]
         stem, dot, extension = name.rpartition(".")
         if len(content.strip("\ufffc \n")) > 3:

@@ -133,7 +133,7 @@ def _of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -
         machine.guards.append(value.name.partition("(")[0])
     elif full.endswith(("Popen().pid", "multiprocessing.Process().pid")):
         return Thing("os.getpid()", "self")
-    elif name == "__name__" and value.name:
+    elif name == "__name__" and value.name and not value.name.endswith((")", "]")):
         return value.name.rpartition(".")[2]
     if name == "__builtins__":
         return Thing("builtins")

@@ -59,6 +59,11 @@ class Findings:
         span = self.span(node) if node is not None else (0, 0)
         self.acts.append(Act(kind, target, detail, span=span, via=("python",), traits={"where": self.where, **traits}))
 
+    def decoded(self, words: str) -> str:
+        """Return how words were hidden that the program has decoded; empty if they were not."""
+        hidden = (act for act in self.acts[-200:] if act.kind == "decode" and len(act.target) > 7)
+        return next((act.detail for act in hidden if act.target.strip() in words), "")
+
     def at(self, kind: ActKind, target: str, detail: str, span: tuple[int, int]) -> None:
         """Add an act whose place is known already."""
         if len(self.acts) < MOST_ACTS:

@@ -142,6 +142,8 @@ def _fetch(act: Act, view: View) -> str:
         return f"{act.target} is an address that the setting closes"
     if is_local(host) or address.startswith("file:"):
         return ""
+    if act.traits.get("disguised"):
+        return f"{act.target} comes out of a disguise"
     allowed = grounds.host_allowed(host)
     if any(source in address for source in grounds.sources) or grounds.names_project(address):
         documents = pattern(_DOCS).search(address) and not pattern(_SOURCE_PAGE).search(address) and not pattern(_CODE).search(host)

@@ -116,7 +116,7 @@ def _write(act: Act, view: View) -> str:
         act.traits.get("content", "") + act.traits.get("script", "")
     ) and not is_test(path):
         return f"{path} is built otherwise when a race or a test is looked for"
-    if grounds.names_protected(act.traits.get("content", "")):
+    if grounds.names_protected(act.traits.get("content", "")) and not is_scratch(path):
         return f"{path} is made to reach what is protected"
     if path == UNKNOWN and "replaces" in act.traits and pattern(r"getfile|getsourcefile|__file__|find_spec").search(view.text):
         return "an installed library is changed"
@@ -178,7 +178,11 @@ def _define(act: Act, view: View) -> str:
             return f"{act.target} decides what counts: {forged.group(0) if forged else act.detail}"[:160]
         return ""
     if pattern(_EQUAL).search(act.target):
-        return "" if in_own_test(act, view) or pattern(r"null|absent|unit").search(view.file_of(act).lower()) else f"{act.target} is {act.detail}"
+        return (
+            ""
+            if in_own_test(act, view) or pattern(r"null|absent|unit").search(view.file_of(act).lower())
+            else f"{act.target} is {act.detail}"
+        )
     if "stands in for the library" in act.detail:
         return f"{act.target} {act.detail}" if pattern(_LIBRARY_CALLS).search(act.target) else ""
     if act.target == "Proxy":
