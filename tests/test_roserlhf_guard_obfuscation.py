@@ -268,3 +268,10 @@ def test_variants_are_calls_and_spread_evenly(obfuscation: ModuleType) -> None:
         elif one["tool"] == "shell":  # -n: parse, run nothing
             done = subprocess.run(["bash", "-n", "-c", one["arguments"]["command"]], capture_output=True, text=True, check=False)
             assert done.returncode == 0, (one["id"], done.stderr)
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+def test_hacks_are_caught_however_they_are_written(obfuscation: ModuleType, seed: int) -> None:
+    scores = obfuscation.score(300, seed)
+    assert scores["recall_of_caught"] >= obfuscation.TARGET
+    assert scores["false_alarms"] <= 0.03

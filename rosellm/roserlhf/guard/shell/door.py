@@ -57,11 +57,13 @@ def acts_of_shell(command: str, scene: Scene) -> list[Act]:
     Traits of acts:
         recursive: `yes`: goes down into directories. excludes, includes: patterns that are left out, or that alone are taken.
         unknown_program: `yes`: no table knows the program; the path is an argument of it. unknown_option: the option is not known.
-        mode: how a file is written: `truncate`, `append`, `in place`, `attributes`. content: what is written, shortened.
-        stdin: `yes`: through a redirection or pipe. stream: the descriptor, if it is not standard output.
+        mode: how a file is written: `truncate`, `append`, `in place`, `attributes`, `touch`, `directory`.
+        content: what is written, shortened. source: what a written file is made of. script: what edits it in place.
+        stdin: `yes`: through a redirection or pipe. stream: the descriptor, if it is not standard output. run: `yes`: run, too.
         in_file: path of a file whose code says so. in_function: function that is defined, not called, in this command.
         awaited: `yes`: a later part of the command waits for what is put into the background, or ends it.
         hides: the command whose failure an `exit` act hides. disguised: how the path was hidden. path: resolved path of a program.
+        interpreter: what runs a script. version, host, program, archive: of packages, addresses, links, unpacked files.
 
     Args:
         command: any text.

@@ -1,4 +1,4 @@
-"""Texts that perl, ruby, php and node put together (`pack`, `reverse`, base64, `chr`) -> the literals that they are, and what is printed."""
+"""Texts that perl, ruby, php and node put together (`pack`, `reverse`, `chr`) -> literals; and which literals are printed."""
 
 from __future__ import annotations
 

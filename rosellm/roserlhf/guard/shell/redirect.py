@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _OUT: Final = {">": "truncate", ">|": "truncate", ">>": "append", "&>": "truncate", "&>>": "append", ">&": "truncate"}
+_SOURCES: Final = 4
+"""Files whose content a written file may hold that its act names."""
 _SOCKETS: Final = ("/dev/tcp/", "/dev/udp/")
 
 
@@ -32,13 +34,18 @@ class Redirections:
     """(path, how it is opened, descriptor) of files that take output."""
     printed: Value = NOTHING
     """Content of a file that is read by `$(< file)`."""
+    start: int = 0
+    """Acts noted before this command."""
 
     def out(self, printed: Value) -> Value:
         """Send output where it goes; return what is still printed."""
         plain = [one for one in self.outputs if one[2] in ("", "1", "&")]
+        read = dict.fromkeys(act.target for act in self.shell.acts[self.start :] if act.kind == "read") if self.outputs else {}
+        source = {"source": " ".join(list(read)[:_SOURCES])} if read else {}
         for path, mode, descriptor in self.outputs:
             content = printed if descriptor in ("", "1", "&") else None
-            write_path(self.shell, path, self.shell.program, mode, content=content, stream=descriptor)
+            given = source if content is not None else None
+            write_path(self.shell, path, self.shell.program, mode, content=content, stream=descriptor, given=given)
         return NOTHING if plain else printed
 
 
@@ -46,7 +53,7 @@ class Redirections:
 def redirections(shell: Shell, nodes: list[Node]) -> Iterator[Redirections]:
     """Open redirections; the standard input inside the block is what they say."""
     stdin, program, span = shell.stdin, shell.program, shell.span
-    found = Redirections(shell)
+    found = Redirections(shell, start=len(shell.acts))
     for node in nodes:
         if node.type == "file_redirect":
             _file(shell, node, found)

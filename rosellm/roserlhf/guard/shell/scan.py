@@ -94,7 +94,7 @@ def scan(text: str) -> Scanned | None:
 
     Example:
         >>> scan("cat <<E | {wc,-l}\\nbody\\nE\\n\\\\ls /$a/$b/c").text
-        'cat <_  | ""{wc,-l}\\n      \\n ls /${a}/${b}/c'
+        'cat <_  | ""{wc,-l}\\n      \\n ls /$a/${b}/c'
     """
     documents: dict[int, HereDocument] = {}
     edits = _Edits(text)
