@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -45,7 +46,12 @@ def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, is_
     _literals(machine, node, body, parameters)
     _cases(machine, node, body, parameters)
     _table(machine, node, body, parameters)
-    _counts(machine, node, body, is_respelled or any(word in machine.findings.code for word in _KEYS_OF_MEMORY))
+    _counts(machine, node, body, is_respelled or _speaks_of_memory(machine.findings.code))
+
+
+@functools.lru_cache(16)
+def _speaks_of_memory(code: str) -> bool:
+    return any(word in code for word in _KEYS_OF_MEMORY)
 
 
 def again(machine: Machine, body: Sequence[ast.stmt]) -> None:
