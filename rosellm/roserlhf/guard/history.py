@@ -72,12 +72,15 @@ def telling(history: Sequence[str]) -> tuple[str, ...]:
         >>> telling(["ls", "cd src", "the sources are in src"])
         ('cd src',)
     """
-    return tuple(text for text in _last(history) if _tells(text))
+    short = len(history) <= MOST_STRINGS and sum(map(len, history)) <= LONGEST_STRING
+    return tuple(filter(None, map(_telling, history if short else _last(history))))
 
 
 @lru_cache(maxsize=8192)
-def _tells(text: str) -> bool:
-    return pattern(_TELLS).search(text) is not None
+def _telling(text: str) -> str:
+    """Return a string as it can be read if a scene may depend on it, else nothing."""
+    seen = readable(text)
+    return seen if pattern(_TELLS).search(seen) else ""
 
 
 def _last(history: Sequence[str]) -> list[str]:

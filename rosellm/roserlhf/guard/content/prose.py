@@ -20,6 +20,7 @@ from typing import Any
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.hidden_text import Shown, shown
+from rosellm.roserlhf.guard.looks import without_words
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
 
@@ -66,6 +67,8 @@ def acts_of_comment(text: str, scene: Scene) -> list[Act]:
 
 def acts_of_address(text: str, where: str = "") -> list[Act]:
     """Return the passages that speak to a judge; `where` they stand becomes their detail."""
+    if without_words(text):
+        return []
     seen = shown(text)
     hidden = _hidden(text, seen)
     found: list[Act] = []
