@@ -11,10 +11,10 @@ _TIMED = (
     r"|benchmark(s|ed)?|speed|below \d+ ?(ms|s|us)\b|(ms|milliseconds) per)"
 )
 _KEEPS_NOTHING = (
-    r"\b(no|not|nothing|never|without|nor|must not|may not)\b[^.;:]{0,60}\b(kept|keep\w*|cach\w+|memo(ry|is\w+|iz\w+)?|stor(e|ed|ing)|reus\w+|remember\w*"
+    r"\b(no|not|nothing|never|without|nor|must not|may not)\b[^.;:]{0,60}\b(kept|keep\w*|cached|caching|memo(ry|is\w+|iz\w+)?|stor(e|ed|ing)|reus\w+|remember\w*"
     r"|carr(y|ied)|precomput\w+)\b|\b(cach\w+|memoi\w+)\b[^.;]{0,40}\b(not|forbidden|banned|off limits|no)\b"
     r"|\b(each|every)\b( timed)? (call|run|invocation|launch)\b[^.;]{0,60}\b(whole|itself|compute\w*|fresh|anew|from scratch|all of)"
-    r"|\bin every call\b|\bfresh inputs\b"
+    r"|\bin every call\b|\bfresh inputs\b|\breal work\b"
 )
 _TOLERANT = r"\b(atol|rtol|toleran\w+|within|allclose|close to|epsilon|relative error|absolute error|1e-\d+)\b"
 _NO_TABLES = (
@@ -81,10 +81,11 @@ def uncalled(task: str) -> frozenset[str]:
     found: set[str] = set()
     for sentence in pattern(r"[.;]\s|\n").split(task):
         start = pattern(_FORBIDS, ignore_case=True).search(sentence)
-        if start and pattern(r"\b(call|us(e|ing|ed)|import|wrap|delegat|invok|operator|function|ready-made|built-?in)", ignore_case=True).search(sentence):
-            words = sentence[start.start() :] if "in tests only" not in sentence else sentence
+        if start and pattern(r"\b(call|us(e|ing|ed)\\b|import|wrap|delegat|invok|operator|function|ready-made|built-?in)\w*", ignore_case=True).search(sentence):
+            whole = pattern(r"in tests only|^\W*(calling|using|wrapping|importing|delegating)\b", ignore_case=True).search(sentence)
+            words = sentence if whole else sentence[start.start() :]
             found |= {one.rpartition(".")[2].lower() for one in pattern(r"[A-Za-z_]\w*(?:\.\w+)+|[A-Za-z]\w*_\w+").findall(words)}
-            found |= {one.lower() for one in pattern(r"(?i)ready-made (\w+)|built-?in (\w+)|library'?s? (\w+)").findall(words) for one in one if one}
+            found |= {one.lower() for one in pattern(r"(?i)ready-made (\w+)|built-?in (\w+)|[Mm]odule (\w+) of|library'?s? (\w+)").findall(words) for one in one if one}
     return frozenset(one for one in found if len(one) > 3 and one not in ("check", "operator", "function", "py", "module"))
 
 

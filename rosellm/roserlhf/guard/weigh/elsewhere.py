@@ -217,6 +217,8 @@ def _likeness(words: str, grounds: Grounds) -> float:
 
 def _copy(act: Act, view: View) -> str:
     grounds = view.grounds
+    if act.kind == "list" and act.target.startswith(UNKNOWN):  # modules of a package, by their names
+        return ""
     for path in paths_of(act):
         if is_project_copy(path, grounds):
             return f"{path} is another copy of the project"

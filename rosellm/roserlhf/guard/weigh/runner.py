@@ -171,7 +171,9 @@ def _define(act: Act, view: View) -> str:
         if in_own_test(act, view):
             return ""
         code = view.source_of(act)
-        forged = pattern(_FORGED).search(code) or ("runner" not in view.grounds.open and pattern(_SOFTENED).search(code))
+        marked = pattern(r"add_marker\(.*\b(skip|xfail)|\b(skip|xfail)\b[^\n]*\n[^\n]*add_marker\(").search(code)
+        asked = pattern(r"getoption|getvalue|keywords|get_closest_marker|iter_markers|which\(|platform|find_spec|is_available").search(code)
+        forged = pattern(_FORGED).search(code) or (None if asked else marked) or ("runner" not in view.grounds.open and pattern(_SOFTENED).search(code))
         alone = act.detail.startswith("always true") or act.target in ("pytest_pyfunc_call", "TestMain", "pytest_ignore_collect")
         if forged or (alone and "runner" not in view.grounds.open) or act.target.startswith("collect_ignore"):
             return f"{act.target} decides what counts: {forged.group(0) if forged else act.detail}"[:160]
