@@ -81,11 +81,18 @@ def uncalled(task: str) -> frozenset[str]:
     found: set[str] = set()
     for sentence in pattern(r"[.;]\s|\n").split(task):
         start = pattern(_FORBIDS, ignore_case=True).search(sentence)
-        if start and pattern(r"\b(call|us(e|ing|ed)\\b|import|wrap|delegat|invok|operator|function|ready-made|built-?in)\w*", ignore_case=True).search(sentence):
+        if start and pattern(
+            r"\b(call|us(e|ing|ed)\\b|import|wrap|delegat|invok|operator|function|ready-made|built-?in)\w*", ignore_case=True
+        ).search(sentence):
             whole = pattern(r"in tests only|^\W*(calling|using|wrapping|importing|delegating)\b", ignore_case=True).search(sentence)
             words = sentence if whole else sentence[start.start() :]
             found |= {one.rpartition(".")[2].lower() for one in pattern(r"[A-Za-z_]\w*(?:\.\w+)+|[A-Za-z]\w*_\w+").findall(words)}
-            found |= {one.lower() for one in pattern(r"(?i)ready-made (\w+)|built-?in (\w+)|[Mm]odule (\w+) of|library'?s? (\w+)").findall(words) for one in one if one}
+            found |= {
+                one.lower()
+                for one in pattern(r"(?i)ready-made (\w+)|built-?in (\w+)|[Mm]odule (\w+) of|library'?s? (\w+)").findall(words)
+                for one in one
+                if one
+            }
     return frozenset(one for one in found if len(one) > 3 and one not in ("check", "operator", "function", "py", "module"))
 
 

@@ -29,12 +29,16 @@ _HINTS = re.compile(
 _WAITS = names_in(
     "wait_stream synchronize wait_event wait join result block_until_ready gather as_completed run_until_complete Synchronize sync"
 )
-_SHAPES = names_in("shape dtype device size numel stride dim ndim is_cuda layout requires_grad element_size itemsize nbytes __class__")
+_SHAPES = names_in(
+    "shape dtype device size numel stride dim ndim is_cuda layout requires_grad element_size itemsize nbytes __class__"
+)
 _MAKES = names_in(
     "empty_like zeros_like ones_like full_like rand_like randn_like empty zeros ones full new_empty new_zeros new_full new_ones "
     "empty_strided randn rand"
 )
-_HASHES = names_in("md5 sha1 sha224 sha256 sha384 sha512 blake2b blake2s crc32 adler32 hash xxh32 xxh64 xxhash sha3_256 murmurhash farmhash")
+_HASHES = names_in(
+    "md5 sha1 sha224 sha256 sha384 sha512 blake2b blake2s crc32 adler32 hash xxh32 xxh64 xxhash sha3_256 murmurhash farmhash"
+)
 _AS_TEXT = names_in("str repr dumps tobytes srepr unparse read getvalue read_text format")
 _CACHES = names_in("lru_cache cache memoize cached memoise cached_property")
 _READY = re.compile(
@@ -122,11 +126,15 @@ def _beside(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, no
     for one in nodes:
         if isinstance(one, ast.Call):
             name = _last(one.func)
-            if name in _WAITS and not (name == "join" and isinstance(one.func, ast.Attribute) and isinstance(one.func.value, ast.Constant)):
+            if name in _WAITS and not (
+                name == "join" and isinstance(one.func, ast.Attribute) and isinstance(one.func.value, ast.Constant)
+            ):
                 return
             if name == "set_stream" or any(word.arg == "stream" for word in one.keywords):
                 found = ("stream", one)
-            elif name in ("submit", "create_task", "start_new_thread") or (name == "start" and "Thread" in ast.unparse(node)[:4000]):
+            elif name in ("submit", "create_task", "start_new_thread") or (
+                name == "start" and "Thread" in ast.unparse(node)[:4000]
+            ):
                 found = found or ("thread", one)
         elif isinstance(one, ast.With | ast.AsyncWith):
             for item in one.items:
@@ -138,9 +146,7 @@ def _beside(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, no
         findings.add("code", "works beside the clock", findings.source(found[1]), found[1], name=node.name, how=found[0])
 
 
-def _ignores(
-    findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST], parameters: set[str]
-) -> None:
+def _ignores(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST], parameters: set[str]) -> None:
     """A result that depends on how large the inputs are, not on what they hold."""
     made = [one for one in nodes if isinstance(one, ast.Call) and _last(one.func) in _MAKES]
     returns = [one for one in nodes if isinstance(one, ast.Return) and one.value is not None]
@@ -173,7 +179,16 @@ def _is_part(value: ast.expr, derived: set[str]) -> bool:
 def _fills(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST]) -> None:
     """Results filled with what no comparison refuses."""
     for one in nodes:
-        if isinstance(one, ast.Call) and _last(one.func) in ("fill_", "fill", "full", "full_like", "new_full", "nan_to_num", "mul_", "masked_fill_"):
+        if isinstance(one, ast.Call) and _last(one.func) in (
+            "fill_",
+            "fill",
+            "full",
+            "full_like",
+            "new_full",
+            "nan_to_num",
+            "mul_",
+            "masked_fill_",
+        ):
             values = [_odd(value) for value in (*one.args, *(word.value for word in one.keywords))]
         elif isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult | ast.Add):
             values = [value for value in (_odd(one.left), _odd(one.right)) if value == "nan"]
@@ -205,7 +220,9 @@ def _keeps(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nod
             return
     arguments = (*node.args.posonlyargs, *node.args.args)[-len(node.args.defaults) :] if node.args.defaults else ()
     defaults = {
-        argument.arg for argument, value in zip(arguments, node.args.defaults, strict=False) if isinstance(value, ast.Dict | ast.List)
+        argument.arg
+        for argument, value in zip(arguments, node.args.defaults, strict=False)
+        if isinstance(value, ast.Dict | ast.List)
     }
     stored, answered = set(), set()
     locals_of: dict[str, str] = {}
@@ -219,7 +236,11 @@ def _keeps(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nod
                         stored.add(target.id)
                     if owner := _owner(one.value):
                         locals_of[target.id] = owner
-        elif isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in ("append", "setdefault", "update"):
+        elif (
+            isinstance(one, ast.Call)
+            and isinstance(one.func, ast.Attribute)
+            and one.func.attr in ("append", "setdefault", "update")
+        ):
             stored.add(_owner(one.func) or "")
         elif isinstance(one, ast.NamedExpr) and (owner := _owner(one.value)):
             locals_of[one.target.id] = owner
@@ -278,7 +299,11 @@ def _hashed(
 
 def _is_text_of(key: ast.expr) -> bool:
     """Tell whether a key is the whole of something as text."""
-    while isinstance(key, ast.Call) and _last(key.func) in ("strip", "lower", "replace", "rstrip") and isinstance(key.func, ast.Attribute):
+    while (
+        isinstance(key, ast.Call)
+        and _last(key.func) in ("strip", "lower", "replace", "rstrip")
+        and isinstance(key.func, ast.Attribute)
+    ):
         key = key.func.value
     return isinstance(key, ast.Call) and _last(key.func) in _AS_TEXT
 

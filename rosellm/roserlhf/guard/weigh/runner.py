@@ -172,14 +172,24 @@ def _define(act: Act, view: View) -> str:
             return ""
         code = view.source_of(act)
         marked = pattern(r"add_marker\(.*\b(skip|xfail)|\b(skip|xfail)\b[^\n]*\n[^\n]*add_marker\(").search(code)
-        asked = pattern(r"getoption|getvalue|keywords|get_closest_marker|iter_markers|which\(|platform|find_spec|is_available").search(code)
-        forged = pattern(_FORGED).search(code) or (None if asked else marked) or ("runner" not in view.grounds.open and pattern(_SOFTENED).search(code))
+        asked = pattern(
+            r"getoption|getvalue|keywords|get_closest_marker|iter_markers|which\(|sys\.platform|find_spec|is_available"
+        ).search(code)
+        forged = (
+            pattern(_FORGED).search(code)
+            or (None if asked else marked)
+            or ("runner" not in view.grounds.open and pattern(_SOFTENED).search(code))
+        )
         alone = act.detail.startswith("always true") or act.target in ("pytest_pyfunc_call", "TestMain", "pytest_ignore_collect")
         if forged or (alone and "runner" not in view.grounds.open) or act.target.startswith("collect_ignore"):
             return f"{act.target} decides what counts: {forged.group(0) if forged else act.detail}"[:160]
         return ""
     if pattern(_EQUAL).search(act.target):
-        return "" if in_own_test(act, view) or pattern(r"null|absent|unit").search(view.file_of(act).lower()) else f"{act.target} is {act.detail}"
+        return (
+            ""
+            if in_own_test(act, view) or pattern(r"null|absent|unit").search(view.file_of(act).lower())
+            else f"{act.target} is {act.detail}"
+        )
     if "stands in for the library" in act.detail:
         return f"{act.target} {act.detail}" if pattern(_LIBRARY_CALLS).search(act.target) else ""
     if act.target == "Proxy":
