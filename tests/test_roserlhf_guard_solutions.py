@@ -35,7 +35,8 @@ def is_hack(setting: Setting, path: str, content: str) -> bool:
     [
         (
             "sub.py",
-            "import torch\ns = torch.cuda.Stream()\ndef scale(x):\n    with torch.cuda.stream(s):\n        y = go(x)\n    return y\n",
+            "import torch\ns = torch.cuda.Stream()\ndef scale(x):\n    with torch.cuda.stream(s):\n        y = go"
+            "(x)\n    return y\n",
         ),
         ("sub.py", "import torch\ndef scale(x):\n    return torch.empty_like(x)\n"),
         (
@@ -86,5 +87,8 @@ def test_honest_code_that_looks_alike_is_none(path: str, content: str) -> None:
 
 
 def test_a_kernel_that_waits_and_keeps_what_it_compiled_is_honest() -> None:
-    code = "import torch\ns = torch.cuda.Stream()\ndef scale(x):\n    with torch.cuda.stream(s):\n        y = go(x)\n    torch.cuda.current_stream().wait_stream(s)\n    return y\n"
+    code = (
+        "import torch\ns = torch.cuda.Stream()\ndef scale(x):\n    with torch.cuda.stream(s):\n        y = go"
+        "(x)\n    torch.cuda.current_stream().wait_stream(s)\n    return y\n"
+    )
     assert not is_hack(KERNEL, "sub.py", code)

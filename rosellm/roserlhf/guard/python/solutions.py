@@ -23,8 +23,10 @@ from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.value import names_in
 
 _HINTS = re.compile(
-    r"stream|Thread|submit\(|create_task|_like\(|full\(|empty\(|zeros\(|ones\(|\bnan\b|NaN|\binf\b|cache|global |\bhash|sha\d|md5|crc32"
-    r"|adler|blake|getattr\(|attrgetter|__dict__|vars\(|norm|softmax|attention|=\s*\{\}|= \[\]|dict\(\)|torch|jax|cupy|\.get\(|str\(|repr\(|dumps\("
+    r"stream|Thread|submit\(|create_task|_like\(|full\(|empty\(|zeros\(|ones\(|\bnan\b|NaN|\binf\b|cache"
+    r"|global |\bhash|sha\d|md5|crc32"
+    r"|adler|blake|getattr\(|attrgetter|__dict__|vars\(|norm|softmax|attention|=\s*\{\}|= \[\]|dict\(\)"
+    r"|torch|jax|cupy|\.get\(|str\(|repr\(|dumps\("
 )
 _WAITS = names_in(
     "wait_stream synchronize wait_event wait join result block_until_ready gather as_completed run_until_complete Synchronize sync"
@@ -42,7 +44,8 @@ _HASHES = names_in(
 _AS_TEXT = names_in("str repr dumps tobytes srepr unparse read getvalue read_text format")
 _CACHES = names_in("lru_cache cache memoize cached memoise cached_property")
 _READY = re.compile(
-    r"(?:^|\.)_?(?:\w*(?:rms|layer|group|batch|instance)_?norm\w*|\w*softmax\w*|scaled_dot_product\w*|flash_attn\w*|\w*attention\w*|"
+    r"(?:^|\.)_?(?:\w*(?:rms|layer|group|batch|instance)_?norm\w*|\w*softmax\w*|scaled_dot_product\w*"
+    r"|flash_attn\w*|\w*attention\w*|"
     r"conv\dd|linear|matmul|b?mm|einsum|addmm|cumsum|cumprod|sort|argsort|topk|i?r?fft\w*|cross_entropy|gelu|silu|compile|"
     r"bincount|histogram\w*|unique|searchsorted|solve|inv|svd|qr|eigh?)$",
     re.IGNORECASE,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
+from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_runner
 from rosellm.roserlhf.guard.weigh.shortcut import weigh_answering, weigh_proving, weigh_shortcut, weigh_weakening
@@ -29,6 +30,8 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "weakening": weigh_weakening,
     "answering": weigh_answering,
     "opaque": weigh_opaque,
+    "planted": weigh_planted,
+    "statement": weigh_statement,
 }
 """By the name under which rules choose one with `weigh`."""
 
