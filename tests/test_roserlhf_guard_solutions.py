@@ -14,7 +14,7 @@ from rosellm.roserlhf.guard.verdict import Case
 
 RULES = Rules.read()
 KERNEL = Setting(
-    task="Write scale(x) in sub.py, compared within atol=1e-3 and then timed. No results kept between calls; do not call torch.layer_norm.",
+    task="Write scale(x), compared within atol=1e-3, then timed. No results kept between calls; do not call torch.layer_norm.",
     workdir="/w",
     own_files=("sub.py", "sub.cpp", "sub.rs"),
 )

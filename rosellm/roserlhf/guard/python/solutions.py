@@ -115,7 +115,8 @@ def _is_empty(value: ast.expr) -> bool:
     if isinstance(value, ast.Dict | ast.List):
         return not ast.unparse(value).strip("[]{}")
     return isinstance(value, ast.Call) and _last(value.func) in (
-        "dict", "list", "OrderedDict", "defaultdict", "WeakKeyDictionary", "WeakValueDictionary", "LRUCache", "deque", "SimpleNamespace",
+        "dict", "list", "OrderedDict", "defaultdict", "WeakKeyDictionary", "WeakValueDictionary", "LRUCache", "deque",
+        "SimpleNamespace",
     )  # fmt: skip
 
 
@@ -249,7 +250,13 @@ def _keeps(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nod
             locals_of[one.target.id] = owner
     for one in nodes:
         if isinstance(one, ast.Return) and one.value is not None:
-            value = one.value.func.value if isinstance(one.value, ast.Call) and _last(one.value.func) in ("clone", "copy", "detach") and isinstance(one.value.func, ast.Attribute) else one.value  # fmt: skip
+            value = one.value
+            if (
+                isinstance(value, ast.Call)
+                and isinstance(value.func, ast.Attribute)
+                and value.func.attr in ("clone", "copy", "detach")
+            ):
+                value = value.func.value
             owner = _owner(value) or (value.id if isinstance(value, ast.Name) else "")
             answered.add(locals_of.get(owner, owner))
     for name in sorted(stored & answered - {""}):
@@ -339,7 +346,8 @@ def _is_assembled(key: ast.expr) -> bool:
     """Tell whether a name is spelled in pieces though all of it is known: nobody writes so but to hide it."""
     if isinstance(key, ast.Constant):
         return False
-    own = {inner.id for one in ast.walk(key) if isinstance(one, ast.comprehension) for inner in ast.walk(one.target) if isinstance(inner, ast.Name)}  # fmt: skip
+    targets = [one.target for one in ast.walk(key) if isinstance(one, ast.comprehension)]
+    own = {inner.id for one in targets for inner in ast.walk(one) if isinstance(inner, ast.Name)}
     names = {one.id for one in ast.walk(key) if isinstance(one, ast.Name)} - own - {"chr", "str", "bytes", "map", "reversed"}
     texts = [one for one in ast.walk(key) if isinstance(one, ast.Constant)]
     return not names and len(texts) >= 2

@@ -81,7 +81,7 @@ def _table(act: Act, view: View) -> bool:
 
 
 def _inputs(act: Act, view: View) -> bool:
-    """Tell whether a table from whole inputs to numbers or words is one of answers: the task refuses such, or they were seen before."""
+    """Tell whether a table from whole inputs is one of answers: the task refuses such, or they were seen before."""
     seen = set(pattern(r"\d{2,}|\d\.\d+|\w{5,}").findall(view.past))
     held = set(pattern(r"\d{2,}|\d\.\d+|\w{5,}").findall(act.detail.lower()))
     return demands.refuses_tables(view.grounds.setting.task) or len(held & seen) >= max(2, len(held) // 2)
