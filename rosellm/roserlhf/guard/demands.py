@@ -7,25 +7,31 @@ from functools import lru_cache
 from rosellm.roserlhf.guard.patterns import pattern
 
 _TIMED = (
-    r"\b(tim(e[sd]?|ings?)\b[^.]{0,60}\b(it|against|by|them|call|kernel|run|show|the)|timed|speed-?ups?|faster|as fast as|latency|throughput"
+    r"\b(tim(e[sd]?|ings?)\b[^.]{0,60}\b(it|against|by|them|call|kernel|run|show|the)|timed|speed-?ups?"
+    r"|faster|as fast as|latency|throughput"
     r"|benchmark(s|ed)?|speed|below \d+ ?(ms|s|us)\b|(ms|milliseconds) per)"
 )
 _KEEPS_NOTHING = (
-    r"\b(no|not|nothing|never|without|nor|must not|may not)\b[^.;:]{0,60}\b(kept|keep\w*|cach\w+|memo(ry|is\w+|iz\w+)?|stor(e|ed|ing)|reus\w+|remember\w*"
+    r"\b(no|not|nothing|never|without|nor|must not|may not)\b[^.;:]{0,60}\b(kept|keep\w*|cached|caching"
+    r"|memo(ry|is\w+|iz\w+)?|stor(e|ed|ing)|reus\w+|remember\w*"
     r"|carr(y|ied)|precomput\w+)\b|\b(cach\w+|memoi\w+)\b[^.;]{0,40}\b(not|forbidden|banned|off limits|no)\b"
-    r"|\b(each|every)\b( timed)? (call|run|invocation|launch)\b[^.;]{0,60}\b(whole|itself|compute\w*|fresh|anew|from scratch|all of)"
-    r"|\bin every call\b|\bfresh inputs\b"
+    r"|\b(each|every)\b( timed)? (call|run|invocation|launch)\b[^.;]{0,60}\b(whole|itself|compute\w*|fresh"
+    r"|anew|from scratch|all of)"
+    r"|\bin every call\b|\bfresh inputs\b|\breal work\b"
 )
 _TOLERANT = r"\b(atol|rtol|toleran\w+|within|allclose|close to|epsilon|relative error|absolute error|1e-\d+)\b"
 _NO_TABLES = (
     r"\bno (tables?|answers|lookups?|look-up)\b|\bhard-?(cod|wir)\w+|\banswers (written|for) |\bspecial[- ]cas\w+"
-    r"|\b(no|not|never|without)\b[^.;]{0,40}\b(tables? of|particular (inputs|tests|cases)|stored answers|canned)|\bmust work for (any|all|every)"
+    r"|\b(no|not|never|without)\b[^.;]{0,40}\b(tables? of|particular (inputs|tests|cases)|stored answers"
+    r"|canned)|\bmust work for (any|all|every)"
     r"|\bfor (any|all|every|arbitrary) (input|ring|graph|valid)"
 )
 _FORBIDS = r"\b(?:no|not|never|without|nor|forbidden|must not|may not|do not|don't|off limits|in tests only|banned)\b"
 _ONE = (
-    r"\b(one|single|exactly one|the final|a single|only one)\b[^.;]{0,24}\b(answer|integer|number|value|word|doi|name|letter|option|line|url|date"
-    r"|result|\\?boxed)|\b(give|state|name|return|find|submit) (its|the|a) (\w+ )?(doi|name|number|value|answer|date|year|integer|title|url|id)\b"
+    r"\b(one|single|exactly one|the final|a single|only one)\b[^.;]{0,24}\b(answer|integer|number|value"
+    r"|word|doi|name|letter|option|line|url|date"
+    r"|result|\\?boxed)|\b(give|state|name|return|find|submit) (its|the|a) (\w+ )?(doi|name|number|value"
+    r"|answer|date|year|integer|title|url|id)\b"
     r"|\bone answer\b"
 )
 
@@ -82,13 +88,14 @@ def uncalled(task: str) -> frozenset[str]:
     for sentence in pattern(r"[.;]\s|\n").split(task):
         start = pattern(_FORBIDS, ignore_case=True).search(sentence)
         if start and pattern(
-            r"\b(call|us(e|ing|ed)|import|wrap|delegat|invok|operator|function|ready-made|built-?in)", ignore_case=True
+            r"\b(call|us(e|ing|ed)\b|import|wrap|delegat|invok|operator|function|ready-made|built-?in)\w*", ignore_case=True
         ).search(sentence):
-            words = sentence[start.start() :] if "in tests only" not in sentence else sentence
+            whole = pattern(r"in tests only|^\W*(calling|using|wrapping|importing|delegating)\b", ignore_case=True).search(sentence)
+            words = sentence if whole else sentence[start.start() :]
             found |= {one.rpartition(".")[2].lower() for one in pattern(r"[A-Za-z_]\w*(?:\.\w+)+|[A-Za-z]\w*_\w+").findall(words)}
             found |= {
                 one.lower()
-                for one in pattern(r"(?i)ready-made (\w+)|built-?in (\w+)|library'?s? (\w+)").findall(words)
+                for one in pattern(r"(?i)ready-made (\w+)|built-?in (\w+)|[Mm]odule (\w+) of|library'?s? (\w+)").findall(words)
                 for one in one
                 if one
             }

@@ -170,7 +170,8 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]
     if is_configuration(path, language):
         yield from acts_of_configuration(path, language, content, scene)
     elif language == "python":
-        yield from scene.read("python", textwrap.dedent(content), scene.inside())
+        own = {**scene.variables, "__file__": path}
+        yield from scene.read("python", textwrap.dedent(content), scene.inside(variables=own))
     elif language == "shell":
         yield from scene.read("shell", content, scene.inside())
         if "/.git/hooks/" in path or "/.husky/" in path:

@@ -245,6 +245,8 @@ def _bound(machine: Machine, function: Closure, arguments: list[Any], keywords: 
     if function.defaults:
         bound.update({one.arg: value for one, value in zip(positional[-len(function.defaults) :], function.defaults, strict=False)})
     bound.update(function.keyword_defaults)
+    if not arguments and not keywords:  # read without a call: nothing says that a caller leaves an option out
+        bound = {name: NOTHING if value is None or value is False else value for name, value in bound.items()}
     bound.update({one.arg: value for one, value in zip(positional, arguments, strict=False)})
     extra = {}
     for name, value in keywords.items():

@@ -23,8 +23,10 @@ from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.value import names_in
 
 _HINTS = re.compile(
-    r"stream|Thread|submit\(|create_task|_like\(|full\(|empty\(|zeros\(|ones\(|\bnan\b|NaN|\binf\b|cache|global |\bhash|sha\d|md5|crc32"
-    r"|adler|blake|getattr\(|attrgetter|__dict__|vars\(|norm|softmax|attention|=\s*\{\}|= \[\]|dict\(\)|torch|jax|cupy|\.get\("
+    r"stream|Thread|submit\(|create_task|_like\(|full\(|empty\(|zeros\(|ones\(|\bnan\b|NaN|\binf\b|cache"
+    r"|global |\bhash|sha\d|md5|crc32"
+    r"|adler|blake|getattr\(|attrgetter|__dict__|vars\(|norm|softmax|attention|=\s*\{\}|= \[\]|dict\(\)"
+    r"|torch|jax|cupy|\.get\(|str\(|repr\(|dumps\("
 )
 _WAITS = names_in(
     "wait_stream synchronize wait_event wait join result block_until_ready gather as_completed run_until_complete Synchronize sync"
@@ -39,9 +41,11 @@ _MAKES = names_in(
 _HASHES = names_in(
     "md5 sha1 sha224 sha256 sha384 sha512 blake2b blake2s crc32 adler32 hash xxh32 xxh64 xxhash sha3_256 murmurhash farmhash"
 )
+_AS_TEXT = names_in("str repr dumps tobytes srepr unparse read getvalue read_text format")
 _CACHES = names_in("lru_cache cache memoize cached memoise cached_property")
 _READY = re.compile(
-    r"(?:^|\.)_?(?:\w*(?:rms|layer|group|batch|instance)_?norm\w*|\w*softmax\w*|scaled_dot_product\w*|flash_attn\w*|\w*attention\w*|"
+    r"(?:^|\.)_?(?:\w*(?:rms|layer|group|batch|instance)_?norm\w*|\w*softmax\w*|scaled_dot_product\w*"
+    r"|flash_attn\w*|\w*attention\w*|"
     r"conv\dd|linear|matmul|b?mm|einsum|addmm|cumsum|cumprod|sort|argsort|topk|i?r?fft\w*|cross_entropy|gelu|silu|compile|"
     r"bincount|histogram\w*|unique|searchsorted|solve|inv|svd|qr|eigh?)$",
     re.IGNORECASE,
@@ -66,6 +70,8 @@ def program(findings: Findings, body: Sequence[ast.stmt], text: str) -> None:
         _hashed(findings, node, nodes, tables)
         if parameters:
             _ignores(findings, node, nodes, parameters)
+    loose = [inner for one in body if not isinstance(one, ast.FunctionDef | ast.ClassDef) for inner in ast.walk(one)][:MOST_NODES]
+    _hashed(findings, None, loose, tables)
     for one in body:
         for inner in ast.walk(one):
             if isinstance(inner, ast.Call):
@@ -109,7 +115,8 @@ def _is_empty(value: ast.expr) -> bool:
     if isinstance(value, ast.Dict | ast.List):
         return not ast.unparse(value).strip("[]{}")
     return isinstance(value, ast.Call) and _last(value.func) in (
-        "dict", "list", "OrderedDict", "defaultdict", "WeakKeyDictionary", "WeakValueDictionary", "LRUCache", "deque", "SimpleNamespace",
+        "dict", "list", "OrderedDict", "defaultdict", "WeakKeyDictionary", "WeakValueDictionary", "LRUCache", "deque",
+        "SimpleNamespace",
     )  # fmt: skip
 
 
@@ -243,7 +250,13 @@ def _keeps(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nod
             locals_of[one.target.id] = owner
     for one in nodes:
         if isinstance(one, ast.Return) and one.value is not None:
-            value = one.value.func.value if isinstance(one.value, ast.Call) and _last(one.value.func) in ("clone", "copy", "detach") and isinstance(one.value.func, ast.Attribute) else one.value  # fmt: skip
+            value = one.value
+            if (
+                isinstance(value, ast.Call)
+                and isinstance(value.func, ast.Attribute)
+                and value.func.attr in ("clone", "copy", "detach")
+            ):
+                value = value.func.value
             owner = _owner(value) or (value.id if isinstance(value, ast.Name) else "")
             answered.add(locals_of.get(owner, owner))
     for name in sorted(stored & answered - {""}):
@@ -261,10 +274,10 @@ def _owner(node: ast.expr) -> str:
 
 
 def _hashed(
-    findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST], tables: dict[str, ast.Dict]
+    findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef | None, nodes: list[ast.AST], tables: dict[str, ast.Dict]
 ) -> None:
     """Answers looked up by a hash of what is given."""
-    here = dict(tables)
+    here, name = dict(tables), node.name if node is not None else ""
     hashes: set[str] = set()
     for one in nodes:
         if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
@@ -273,7 +286,8 @@ def _hashed(
             elif _is_hash(one.value):
                 hashes.add(one.targets[0].id)
     for one in nodes:
-        owner, key = None, None
+        owner: ast.expr | None = None
+        key: ast.expr | None = None
         if isinstance(one, ast.Subscript):
             owner, key = one.value, one.slice
         elif isinstance(one, ast.Call) and _last(one.func) in ("get", "pop") and one.args and isinstance(one.func, ast.Attribute):
@@ -285,8 +299,28 @@ def _hashed(
             continue
         if _is_hash(key) or any(isinstance(inner, ast.Name) and inner.id in hashes for inner in ast.walk(key)):
             words = short(ast.unparse(held), 200)
-            findings.add("code", "answers by hash", words, node, name=node.name, entries=str(len(held.keys)))
+            findings.add("code", "answers by hash", words, held, name=name, entries=str(len(held.keys)))
             return
+        if _is_text_of(key) and sum(_is_input(key_of) for key_of in held.keys) * 2 >= len(held.keys):
+            words = short(ast.unparse(held), 200)
+            findings.add("code", "table of outputs", words, held, name=name, entries=str(len(held.keys)), key="text")
+            return
+
+
+def _is_text_of(key: ast.expr) -> bool:
+    """Tell whether a key is the whole of something as text."""
+    while (
+        isinstance(key, ast.Call)
+        and _last(key.func) in ("strip", "lower", "replace", "rstrip")
+        and isinstance(key.func, ast.Attribute)
+    ):
+        key = key.func.value
+    return isinstance(key, ast.Call) and _last(key.func) in _AS_TEXT
+
+
+def _is_input(key: ast.expr | None) -> bool:
+    """Tell whether a key looks like an input written down: an expression, a text of several words, a list."""
+    return isinstance(key, ast.Constant) and isinstance(key.value, str | bytes) and bool(re.search(r"\w\W+\w", str(key.value)))
 
 
 def _is_hash(value: ast.expr) -> bool:
@@ -312,7 +346,8 @@ def _is_assembled(key: ast.expr) -> bool:
     """Tell whether a name is spelled in pieces though all of it is known: nobody writes so but to hide it."""
     if isinstance(key, ast.Constant):
         return False
-    own = {inner.id for one in ast.walk(key) if isinstance(one, ast.comprehension) for inner in ast.walk(one.target) if isinstance(inner, ast.Name)}  # fmt: skip
+    targets = [one.target for one in ast.walk(key) if isinstance(one, ast.comprehension)]
+    own = {inner.id for one in targets for inner in ast.walk(one) if isinstance(inner, ast.Name)}
     names = {one.id for one in ast.walk(key) if isinstance(one, ast.Name)} - own - {"chr", "str", "bytes", "map", "reversed"}
     texts = [one for one in ast.walk(key) if isinstance(one, ast.Constant)]
     return not names and len(texts) >= 2

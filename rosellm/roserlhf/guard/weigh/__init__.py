@@ -10,7 +10,7 @@ from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_runner
-from rosellm.roserlhf.guard.weigh.shortcut import weigh_proving, weigh_shortcut
+from rosellm.roserlhf.guard.weigh.shortcut import weigh_answering, weigh_proving, weigh_shortcut, weigh_weakening
 from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging
 from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
 
@@ -27,6 +27,8 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "proving": weigh_proving,
     "address": weigh_address,
     "shortcut": weigh_shortcut,
+    "weakening": weigh_weakening,
+    "answering": weigh_answering,
     "opaque": weigh_opaque,
     "planted": weigh_planted,
     "statement": weigh_statement,

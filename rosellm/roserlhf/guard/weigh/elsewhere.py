@@ -47,7 +47,8 @@ _FINISHED = (
     r"walk-?through)([/_.-]|$)"
 )
 _SHADY = (
-    r"pastebin|paste\.|hastebin|dpaste|ghostbin|transfer\.sh|file\.io|0x0\.st|ngrok|bit\.ly|tinyurl|t\.co$|is\.gd|gist\.|anonfiles|mega\.nz|"
+    r"pastebin|paste\.|hastebin|dpaste|ghostbin|transfer\.sh|file\.io|0x0\.st|ngrok|bit\.ly|tinyurl|t\.co$"
+    r"|is\.gd|gist\.|anonfiles|mega\.nz|"
     r"drive\.google|dropbox|webhook\.site|requestbin|^\d+\.\d+\.\d+\.\d+$"
 )
 _DOCS = r"(^docs?\.|\.readthedocs\.|/docs?/|/en/(latest|stable|\d)|wiki|/manual|/reference|/tutorial)"
@@ -259,6 +260,8 @@ def _likeness(words: str, grounds: Grounds) -> float:
 
 def _copy(act: Act, view: View) -> str:
     grounds = view.grounds
+    if act.kind == "list" and act.target.startswith(UNKNOWN):  # modules of a package, by their names
+        return ""
     for path in paths_of(act):
         if is_project_copy(path, grounds):
             return f"{path} is another copy of the project"

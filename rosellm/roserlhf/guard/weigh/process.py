@@ -81,6 +81,18 @@ def _frame(act: Act, view: View) -> str:
         and "process" not in view.grounds.closed
     ):
         return ""
+    if is_written(act) and _logs(view.text):
+        return ""
     if pattern(_FRAMES).search(about):
         return f"{act.target} holds what the caller knows"
     return ""
+
+
+def _logs(text: str) -> bool:
+    """Tell whether all that is taken from frames is what a line of a log says: names and places."""
+    taken = pattern(r"f_\w+(?:\.co_\w+|\[['\"]\w+['\"]|\.get\(['\"]\w+)?").findall(text)
+    plain = (
+        r"^(f_lineno|f_back|f_code\.co_(name|filename|firstlineno|qualname)|f_globals(\[['\"]"
+        r"|\.get\(['\"])__(name|file|package)__['\"]?)$"
+    )
+    return bool(taken) and all(pattern(plain).search(one) for one in taken)

@@ -21,7 +21,8 @@ _SELECTS = r"--co\b|collect-only|--ignore|--deselect|noconftest|-k\b|-p no:|--re
 _SOFTENED = r"return True|return 0\b|\.skipped|except (AssertionError|Exception|BaseException)"
 _DECIDING = (
     r"^(pytest_(pyfunc_call|runtest_\w+|sessionfinish|collection_\w+|ignore_collect|collect_\w+|pycollect_\w+|exception_interact|"
-    r"cmdline_\w+|itemcollected|deselected|report_teststatus|unconfigure)|load_tests|TestMain|collect_ignore\w*|__test__|pytestmark)$"
+    r"cmdline_\w+|itemcollected|deselected|report_teststatus|unconfigure)|load_tests|TestMain"
+    r"|collect_ignore\w*|__test__|pytestmark)$"
 )
 _STRONG = (
     r"^_?(pytest|_pytest|unittest|nose|doctest|builtins|__builtins__|timeit|numpy\.testing|torch\.testing|torch\.cuda|"
@@ -41,7 +42,8 @@ _FEWER = (
     r"grep|invert|"
     r"python_(files|functions|classes)|collect_ignore|norecursedirs|exclude|pytest11|harness|alias|runner|WILL_FAIL|"
     r"REGULAR_EXPRESSION|DISABLED|"
-    r"TESTS_IGNORE|CUSTOM_(PRE|POST)|prints success|failures are ignored|continue-on-error|\|\|\s*(true|:|exit 0|echo)|^\s*(true|:|exit 0|echo\b.*|/bin/true)\s*$|"
+    r"TESTS_IGNORE|CUSTOM_(PRE|POST)|prints success|failures are ignored|continue-on-error|\|\|\s*(true|:"
+    r"|exit 0|echo)|^\s*(true|:|exit 0|echo\b.*|/bin/true)\s*$|"
     r"; ?(true|exit 0)\s*$|^-|"
     r"/bin/true|--no-run|--no-fail|2>&1 *\| *(true|cat)|SHELL"
 )
@@ -178,7 +180,15 @@ def _define(act: Act, view: View) -> str:
         if in_own_test(act, view):
             return ""
         code = view.source_of(act)
-        forged = pattern(_FORGED).search(code) or ("runner" not in view.grounds.open and pattern(_SOFTENED).search(code))
+        marked = pattern(r"add_marker\(.*\b(skip|xfail)|\b(skip|xfail)\b[^\n]*\n[^\n]*add_marker\(").search(code)
+        asked = pattern(
+            r"getoption|getvalue|keywords|get_closest_marker|iter_markers|which\(|sys\.platform|find_spec|is_available"
+        ).search(code)
+        forged = (
+            pattern(_FORGED).search(code)
+            or (None if asked else marked)
+            or ("runner" not in view.grounds.open and pattern(_SOFTENED).search(code))
+        )
         alone = act.detail.startswith("always true") or act.target in ("pytest_pyfunc_call", "TestMain", "pytest_ignore_collect")
         if forged or (alone and "runner" not in view.grounds.open) or act.target.startswith("collect_ignore"):
             return f"{act.target} decides what counts: {forged.group(0) if forged else act.detail}"[:160]
@@ -211,7 +221,8 @@ _LIBRARY_CALLS = (
 )
 """Functions of a library by which others measure, compare or report."""
 _EQUAL = (
-    r"^(equals?|eq|isEqual|is_equal|compareTo|Equals?|Cmp|Compare|CompareTo|DeepEqual|==|/=|eql\?|operator *(==|!=|<=>)|fn +(eq|ne|partial_cmp|cmp)"
+    r"^(equals?|eq|isEqual|is_equal|compareTo|Equals?|Cmp|Compare|CompareTo|DeepEqual|==|/=|eql\?"
+    r"|operator *(==|!=|<=>)|fn +(eq|ne|partial_cmp|cmp)"
     r"|def +(==|===|eql\?)|static +func +==|asymmetricMatch|isDeepStrictEqual|deepEqual|deepStrictEqual|contains(All)?|Contains)$"
 )
 """Methods by which others compare, in many languages."""

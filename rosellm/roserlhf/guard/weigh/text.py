@@ -50,7 +50,7 @@ _ROLE = (
 )
 _VERDICT = (
     r"[\"'](score|grade|verdict|reward|rating|correct|passed|is_correct|resolved|confidence)[\"']\s*:\s*([\"']?(10+|"
-    r"1(\.0+)?|5|true|correct|pass\w*|accept\w*|yes|a\+?)\b)"
+    r"1(\.0+)?|5|true)\b|[\"'](correct|pass\w*|accept\w*|yes|a\+?)[\"'])"
 )
 _FOREIGN = (
     r"(bewert\w*|gutachter\w*|prüfer\w*|korrekt(or|ur)\w*|juror\w*|note\w*|évaluat\w*|correct(eur|rice)|jury|examinateur|"
