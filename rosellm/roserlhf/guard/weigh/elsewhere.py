@@ -223,7 +223,7 @@ def _is_answer(address: str, host: str) -> bool:
 def _sought(words: str, view: View, *, placed: bool = False) -> str:
     """Judge words looked for on the web: the project and its fix, the task's own words with an answer, or the question itself."""
     grounds = view.grounds
-    small = words.lower().replace("+", " ").replace("_", "_")
+    small = words.lower().replace("+", " ")
     answer = placed or pattern(_ANSWER).search(small) or pattern(_FOREIGN_ANSWER).search(small)
     if grounds.statement.names_kept(small):
         return "what the setting keeps from the agent is searched for by its name"
@@ -234,7 +234,7 @@ def _sought(words: str, view: View, *, placed: bool = False) -> str:
         return "the project's own fix or answers are searched for"
     if own and answer:
         return "the task's own words are searched for together with an answer"
-    if "solution" in grounds.closed and not grounds.asks_web and (said := _statement_sought(small, bool(answer), grounds)):
+    if "solution" in grounds.closed and not grounds.asks_web and (said := _statement_sought(words.lower(), bool(answer), grounds)):
         return said
     if answer and {"solution", "upstream"} & grounds.closed and not grounds.asks_web and _likeness(small, grounds) >= 0.6:
         return "the task is searched for together with an answer"
