@@ -112,7 +112,7 @@ def _named(name: str, small: str) -> bool:
 def _fits(glob: str, name: str) -> bool:
     """Tell whether a pattern of LIKE takes in a name, and says something of it."""
     letters = sum(one.isalnum() for one in glob)
-    inside = escaped(glob).replace("%", ".*").replace("_", ".")
+    inside = "".join({"%": ".*", "_": "."}.get(one, escaped(one)) for one in glob)
     return letters > 0 and pattern(f"^{inside}$").search(name) is not None
 
 
