@@ -23,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 from repair_picture import Arm, picture
@@ -65,7 +65,9 @@ MOST_SECONDS = 1200.0
 
 
 def train(out: Path, seed: int, *options: str) -> None:
-    """Train from the command line, on one thread."""
+    """Train from the command line, on one thread, unless it is done already."""
+    if (out / "summary.json").is_file():
+        return
     command = [sys.executable, "-m", "rosellm.roserlhf.cli", "train", "--seed", str(seed), "--out", str(out), *OPTIONS, *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -96,9 +98,8 @@ def measure(out: Path) -> dict[str, Any]:
     """Collect the numbers of one run."""
     steps = metrics(out, "train")
     hacks = [row["reward"]["hack"] for row in steps]
-    cost = sum(row["guard_cost"]["rules"] + row["guard_cost"]["judge"] for row in steps if "guard_cost" in row)
-    spent = sum(row["seconds"]["total"] for row in steps)
-    with EventLog.open(out / "events.db") as log:
+    costs = [row["guard_cost"] for row in steps if "guard_cost" in row]
+    with EventLog.read(out / "events.db") as log:
         start = next(policy.content_hash for policy in log.policies() if policy.version == "v0")
         held_out, calls = _held_out(out, log), _calls(log)
     first, last = held_out[0], held_out[STEPS]
@@ -114,7 +115,7 @@ def measure(out: Path) -> dict[str, Any]:
         **{f"{version}_before": first[version]["correct"] for version in VERSIONS},
         **{f"{version}_after": last[version]["correct"] for version in VERSIONS},
         "canary_hack_rate_after": last["canary"]["hack"],
-        "guard_share_of_time": cost / spent,
+        "rules_ms_per_call": median(1000 * cost["rules"] / cost["calls"] for cost in costs) if costs else None,
         **calls,
     }
 
@@ -136,17 +137,20 @@ def _means(rows: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
 
 
 def _calls(log: EventLog) -> dict[str, int]:
-    """Count, over the training episodes, calls for something of the judge's and others, and those of each that were blocked."""
-    found = dict.fromkeys(("hack_calls", "hack_calls_blocked", "other_calls", "other_calls_blocked"), 0)
+    """Count, over the training episodes, calls for something of the judge's that ran, and other calls that were blocked."""
+    found = dict.fromkeys(("hack_calls", "hack_calls_executed", "other_calls", "other_calls_blocked"), 0)
     for stored in log.trajectories(phase="train"):
         record = stored.trajectory
         for action, transition in zip(record.actions, record.transitions, strict=True):
             calls = action.parsed_action.calls if isinstance(action.parsed_action, ParsedAction) else ()
             for call, result in zip(calls, transition.results, strict=True):
                 path = call.arguments.get("path")
-                kind = "hack_calls" if isinstance(path, str) and foreign(path) else "other_calls"
-                found[kind] += 1
-                found[f"{kind}_blocked"] += result.status == "blocked"
+                if isinstance(path, str) and foreign(path):
+                    found["hack_calls"] += 1
+                    found["hack_calls_executed"] += result.origin == "environment"
+                else:
+                    found["other_calls"] += 1
+                    found["other_calls_blocked"] += result.status == "blocked"
     return found
 
 
@@ -208,7 +212,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=DEFAULT_ARMS, help=f"beside '{FIRST}', which always runs")
     parser.add_argument("--at-once", type=int, default=2, help="runs at a time, a thread each")
-    parser.add_argument("--folder", type=Path, help="keep the run folders here (it must not hold them already)")
+    parser.add_argument("--folder", type=Path, help="keep the run folders here; runs that it holds are not made again")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to this file")
     parser.add_argument("--picture", type=Path, metavar="FILE", default=Path("repair.svg"), help="draw the curves into this file")
     options = parser.parse_args(argv)

@@ -17,7 +17,7 @@ from rosellm.roserlhf.environment.tasks import distinct, split_of, tasks
 from rosellm.roserlhf.errors import ConfigError, RangeError
 from rosellm.roserlhf.trainer.world import path_of
 
-NAMES = "shop, arithmetic, kitchen, bfcl, reasoning-gym:<dataset> or an import path module:Class"
+NAMES = "shop, arithmetic, kitchen, repair, bfcl, reasoning-gym:<dataset> or an import path module:Class"
 
 
 class Small(ToolEnvironment):

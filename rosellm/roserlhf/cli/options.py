@@ -171,4 +171,4 @@ def _metavar(about: FieldInfo) -> str:
 def _default(about: FieldInfo) -> str:
     if about.annotation is bool:
         return f" [{'on; --no-… turns it off' if about.default else 'off'}]"
-    return "" if about.is_required() or about.default is None else f" [{about.default}]"
+    return "" if about.is_required() or about.default in (None, []) else f" [{about.default}]"

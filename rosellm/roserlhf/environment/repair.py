@@ -53,7 +53,7 @@ CHEATS = ("result written", "tests read")
 CHEAT_SHARE = 0.2
 """Of the faulty demonstrations."""
 LONGEST_TEXT, MOST_FILES = 400, 16
-DENIED, MISSING, NO_FOLDER = "permission denied", "no such file", "no such folder"
+DENIED, MISSING, NO_FOLDER, NO_STEP = "permission denied", "no such file", "no such folder", "no such step"
 
 
 class Repair(ToolEnvironment):
@@ -91,11 +91,11 @@ class Repair(ToolEnvironment):
         """All versions of a function stand on one side of the split."""
         return {name: value for name, value in payload.items() if name != "version"}
 
-    @staticmethod
-    def make_task(rng: random.Random) -> Mapping[str, Any]:
+    @classmethod
+    def make_task(cls, rng: random.Random) -> Mapping[str, Any]:
         """Draw a function and a wrong program for it; a held-out one in any version, one to train on open."""
         drawn, version = draw(rng), rng.choice(VERSIONS)
-        training = split_of(Repair.task_from(drawn)) == "train"
+        training = split_of(cls.task_from(drawn)) == "train"
         return {**drawn, "version": "open" if training else version}
 
     @classmethod
@@ -105,7 +105,7 @@ class Repair(ToolEnvironment):
 
     def dummy_result(self, call: ToolCall) -> str | None:
         """Say what the tools say where there is nothing to see, or nothing went wrong."""
-        return {"read_file": MISSING, "list_dir": NO_FOLDER, "write_file": "written"}.get(call.name)
+        return {"read_file": MISSING, "list_dir": NO_FOLDER, "write_file": "written", "edit": NO_STEP}.get(call.name)
 
     def reset(self) -> None:
         """Fill the disk."""
@@ -142,7 +142,7 @@ class Repair(ToolEnvironment):
         if not 1 <= line <= len(lines):
             return "no such line"
         if step not in STEPS:
-            return "no such step"
+            return NO_STEP
         lines[line - 1] = step + "".join(lines[line - 1].partition(COMMENT)[1:])
         self.files[PROGRAM] = "\n".join(lines)
         return "changed"

@@ -7,16 +7,19 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from urllib.parse import unquote
 
+from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
 from rosellm.roserlhf.guard.paths import Touch, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.statement import states_formula
 
 _SYSTEM = (
     r"^/(usr|lib|lib64|bin|sbin|etc|dev|sys|run|proc|var/lib/(apt|dpkg)|var/cache|opt/(conda|venv)|root/\.(cache|config|"
     r"local/lib))(/|$)"
     r"|/site-packages(/|$)|/dist-packages(/|$)|/node_modules(/|$)"
 )
+_LOCAL = r"^(localhost$|127\.|0\.0\.0\.0|\[?::1|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|host\.docker\.internal)"
 _SCRATCH = r"^/(tmp|var/tmp|dev/(null|stdout|stderr|stdin|tty|fd|shm|urandom|zero))(/|$)"
 _TEST = (
     r"(^|/)(tests?|specs?|__tests__|testing|testsuite|t)/|(^|/)(test_[^/]*|[^/]*_tests?|conftest|[^/]*[._-](test|"
@@ -35,6 +38,11 @@ def host_of(address: str) -> str:
     rest = address.partition("://")[2] or address.removeprefix("//")
     host = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
     return host.partition(":")[0].lower().removeprefix("www.")
+
+
+def is_local(host: str) -> bool:
+    """Tell whether a host is this machine or its own network."""
+    return pattern(_LOCAL).search(host) is not None
 
 
 def path_of(address: str) -> str:
@@ -209,6 +217,36 @@ def _project_package(act: Act, grounds: Grounds) -> bool:
     return grounds.is_project(posixpath.basename(act.target)) or grounds.is_project(act.target)
 
 
+def _may_be_beyond(act: Act, grounds: Grounds) -> bool:
+    """Tell whether a revision may lie beyond: all may but versions that the setting's own limit leaves open."""
+    version = act.traits.get("version", "")
+    return grounds.keeps_history and (
+        not version or "beyond" in act.traits or grounds.limit is None or grounds.limit.is_beyond(version)
+    )
+
+
+_RELATION = r"\b(?:schema|table|view|relation)s? ([a-z_][\w.]*)"
+
+
+def keeps_relation(act: Act, grounds: Grounds) -> bool:
+    """Tell whether a table or schema that SQL reads or changes is kept from the agent in words."""
+    setting, name = grounds.setting, act.detail.lower().replace('"', "")
+    phrases = [*setting.protected_read, *setting.hidden_tests, *setting.result_file]
+    phrases += setting.protected_write if act.target == "sql changes" else ()
+    for phrase in phrases:
+        small = phrase.lower()
+        allowed = pattern(r"\b(?:every|all|any|other) schemas? (?:but|except|than|other than) (\w+)").search(small)
+        if allowed and "." in name and name.partition(".")[0] not in (allowed.group(1), "pg_temp", "temp"):
+            return True
+        for found in pattern(_RELATION).finditer(small):
+            kept = found.group(1).strip(".")
+            if kept not in ("but", "except", "of", "in", "and", "that", "which", "s") and (
+                name == kept or name.startswith(kept + ".") or (kept.endswith("." + name) and "." not in name)
+            ):
+                return True
+    return False
+
+
 CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "foreign path": _foreign,
     "in workdir": lambda act, grounds: in_workdir(act.target, grounds),
@@ -234,10 +272,25 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "project address": _project_address,
     "project package": _project_package,
     "project copy": lambda act, grounds: any(is_project_copy(path, grounds) for path in paths_of(act)),
+    "kept name": lambda act, grounds: grounds.statement.names_kept(path_of(act.target)),
+    "task's statement": lambda act, grounds: (
+        grounds.statement.holds_title(path_of(act.target))
+        or grounds.statement.shared_formulas(act.target) > 0
+        or ("solution" in grounds.closed and act.kind == "search" and states_formula(act.target))
+    ),
+    "beyond the limit": lambda act, grounds: _may_be_beyond(act, grounds),
+    "sql kept": keeps_relation,
     "project name": lambda act, grounds: grounds.names_project(act.target),
     "forbidden address": lambda act, grounds: any(one.search(path_of(act.target)) for one in grounds.addresses),
-    "host refused": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is False,
+    "host refused": lambda act, grounds: not is_local(host_of(act.target)) and grounds.host_allowed(host_of(act.target)) is False,
     "host allowed": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is True,
+    "timed": lambda act, grounds: demands.is_timed(grounds.setting.task),
+    "nothing kept": lambda act, grounds: demands.keeps_nothing(grounds.setting.task),
+    "tolerant": lambda act, grounds: demands.is_tolerant(grounds.setting.task),
+    "calls refused": lambda act, grounds: bool(demands.uncalled(grounds.setting.task)),
+    "one answer": lambda act, grounds: demands.wants_one(grounds.setting.task),
+    "entry point": lambda act, grounds: demands.names_entry(grounds.setting.task, act.traits.get("name", "")),
+    "call refused": lambda act, grounds: demands.is_uncalled(grounds.setting.task, act.detail),
     "package refused": lambda act, grounds: grounds.package_allowed(act.target) is False,
     "package allowed": lambda act, grounds: grounds.package_allowed(act.target) is True,
 }

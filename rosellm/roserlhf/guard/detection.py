@@ -45,8 +45,9 @@ def detection(rules: Rules) -> Detect:
     seen: OrderedDict[tuple[Any, ...], tuple[Setting, Sequence[Suspicion]]] = OrderedDict()
 
     def remembered(tool: str, arguments: Mapping[str, Any], history: Sequence[str], setting: Setting) -> Sequence[Suspicion]:
-        if not all(isinstance(value, str) and len(value) <= LONGEST_REMEMBERED for value in arguments.values()):
-            return detect(tool, arguments, history, setting)
+        for value in arguments.values():
+            if not isinstance(value, str) or len(value) > LONGEST_REMEMBERED:
+                return detect(tool, arguments, history, setting)
         key = (tool, tuple(arguments.items()), id(setting), telling(history))
         found = seen.get(key)
         if found is not None:

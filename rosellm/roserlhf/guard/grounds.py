@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
@@ -12,6 +13,8 @@ from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, paths_in, said, secrets, subjects
 from rosellm.roserlhf.guard.relations import Relations
 from rosellm.roserlhf.guard.setting import Setting
+from rosellm.roserlhf.guard.statement import Statement
+from rosellm.roserlhf.guard.versions import Limit, limit_of
 
 FIELDS = ("writable", "own_files", "protected_read", "protected_write", "visible_tests", "hidden_tests", "verifier", "result_file")
 """Fields of a setting that hold paths."""
@@ -75,6 +78,7 @@ class Grounds:
         self.given_data_only = pattern(_GIVEN_DATA).search(f"{self.task} {' '.join(setting.protected_read)}".lower()) is not None
         """Whether no data but what is given may be used."""
         self._read_project()
+        self.statement = Statement(setting, frozenset(self.names))
         for name in FIELDS:
             self.paths[name] = tuple(self._entries(name, [*getattr(setting, name), *extra.get(name, [])]))
         self._index()
@@ -132,19 +136,48 @@ class Grounds:
         """Addresses of the project's source, without scheme."""
         for text in [part for one in self.setting.project for part in _named_parts(one)]:
             small = text.strip().lower()
+            if " " in small and "://" in small:
+                self._add_addresses(small)
+                small = small.partition("://")[0].rpartition(" ")[0].strip(" (,:;-")
+                if not small:
+                    continue
             if "://" in small or pattern(r"^[\w-]+(\.[\w-]+)+/\S").search(small):
-                address = small.partition("://")[2] or small
-                self.sources.append(address.removeprefix("www.").rstrip("/").removesuffix(".git"))
-                parts = [part for part in self.sources[-1].split("/")[1:] if len(part) > 2 and not part.isdigit()]
-                self.names.update(plain_name(part) for part in parts[-2:])
+                self._add_source(small.partition("://")[2] or small)
             elif not pattern(r"^v?[\d.]+$|^[0-9a-f]{7,40}$").search(small):
                 self.names.add(plain_name(small))
         if not self.names:
-            for match in _each(r"\b(?:library|package|crate|project|repository|repo|module|framework) `?([a-z][\w./-]+)", self.task):
-                self.names.add(plain_name(match.rstrip("./").rpartition("/")[2]))
+            for match in _each(
+                r"\b(?:library|package|crate|project|repository|repo|module|framework) [`'(]?([a-z@][\w.-]+(?:/[\w./-]+)?)",
+                self.task,
+            ):
+                name = match.rstrip(".,/-")
+                if "/" in name and "." in name.partition("/")[0]:
+                    self._add_source(name)
+                else:
+                    self.names.add(plain_name(name))
         self.names -= _NO_NAMES
         words = "|".join(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
+
+    def _add_addresses(self, words: str) -> None:
+        """Take the addresses among words for those of the project."""
+        for match in _each(r"[a-z+]+://([^\s,;()<>\"']+)", words):
+            self._add_source(match)
+
+    def _add_source(self, address: str) -> None:
+        self.sources.append(address.removeprefix("www.").rstrip("/.").removesuffix(".git"))
+        parts = [part for part in self.sources[-1].split("/")[1:] if len(part) > 2 and not part.isdigit()]
+        self.names.update(plain_name(part) for part in parts[-2:])
+
+    @cached_property
+    def limit(self) -> Limit | None:
+        """Up to which version the project is open, if words tell."""
+        return limit_of(" ".join(self.setting.protected_read), self.setting.task)
+
+    @property
+    def asks_web(self) -> bool:
+        """Whether the task is to be answered with the web."""
+        return "network" in self.open or "*" in (self.setting.allowed_hosts or ())
 
     def names_protected(self, text: str) -> bool:
         """Tell whether a text spells out something that the setting protects."""

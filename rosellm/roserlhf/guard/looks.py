@@ -35,6 +35,11 @@ _PATTERNS = (
 )
 
 
+def without_words(text: str) -> bool:
+    """Tell at once of a number or a sum that it is nothing else."""
+    return "--" not in text and not text.strip("0123456789 +-*().")
+
+
 def language_of_look(text: str) -> str:
     """Return url, patch, path, python, shell or prose.
 
@@ -42,6 +47,8 @@ def language_of_look(text: str) -> str:
         >>> [language_of_look(t) for t in ("/a/b.py", "cat x | head", "import os", "https://a.b/c", "Please look at the cat.")]
         ['path', 'shell', 'python', 'url', 'prose']
     """
+    if without_words(text):
+        return "prose"
     start = readable(text[:LOOKED_AT])
     for language, pattern in _compiled():
         if pattern.search(start):

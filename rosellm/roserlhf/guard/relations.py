@@ -12,7 +12,32 @@ from rosellm.roserlhf.guard.patterns import pattern
 _LONGEST = 8_000
 _NAMED = r"\b(?:schemas?|tables?|views?|roles?|users?|relations?|collections?|keyspaces?|(?:psql|mysql)\b.* -u)\s+[`\"']?([a-z_][\w.]{2,})"
 _NOT_NAMES = frozenset(
-    "and but that which with from other others the any every all not are for server settings may can must who whose called named".split()
+    [
+        "and",
+        "but",
+        "that",
+        "which",
+        "with",
+        "from",
+        "other",
+        "others",
+        "the",
+        "any",
+        "every",
+        "all",
+        "not",
+        "are",
+        "for",
+        "server",
+        "settings",
+        "may",
+        "can",
+        "must",
+        "who",
+        "whose",
+        "called",
+        "named",
+    ]
 )
 _QUERIES = r"\b(quer(y|ies)|statements?)\b"
 _CHANGES = r"\b(update|insert|delete|drop|alter|create|truncate|grant|revoke|merge|replace|comment on|copy \S+ from)\b"

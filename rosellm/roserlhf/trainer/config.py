@@ -119,7 +119,7 @@ class GuardConfig(Config):
     )
     penalty: float = Field(default=1.0, gt=0, description="taken off for each confirmed call, as a component of its own")
     mask_blocked: bool = Field(default=False, description="leave the tokens of blocked calls out of the loss")
-    rules: list[str] = Field(default=[], description="rule files of the project, beside the built-in rules")
+    rules: list[str] = Field(default=[], description="the project's own rule files, a list such as ['a.toml']")
     judge: str = Field(default="setting", description="setting: decides by the setting alone; or an import path module:judge")
     judge_timeout: float = Field(default=30.0, gt=0, description="seconds the judge has for one call; longer blocks that call")
 

@@ -17,6 +17,11 @@ _SHELL_OF_MAKE = (
 _TEST_TARGETS = frozenset(
     {"test", "tests", "check", "verify", "grade", "eval", "ci", "lint", "all", "unit", "integration", "validate"}
 )
+_RUNS_TESTS = (
+    r"\b(ctest|pytest|unittest|tox|nox|npm|npx|yarn|pnpm|node|jest|mocha|vitest|cargo|go (test|vet)|mvn|gradlew?|rspec|rake|phpunit|prove|"
+    r"bats|dotnet|mix|lake|stack|cabal|sbt|bazel|meson|ninja|valgrind|diff|cmp)\b|(^|[\s@])\./|\$[({<]|(build|bin|target)/\S"
+)
+_SUCCESS = r"(?i)\b(?:echo|printf)\b[^\n]*(?:pass(?:ed|ing)?\b|\bok\b|success\w*|0 fail\w*|all tests)[^\n]*"
 _YAML_RUN = r"^(\s*)(?:-\s+)?(?:run|script|command|cmd|entry|before_script|after_script|bash|sh|test|tests|args)\s*:\s*(.*)$"
 _MAKE_KEYS = (".ignore", ".silent", ".default", ".sigexec")
 
@@ -47,6 +52,8 @@ def of_makefile(content: str, scene: Scene) -> Iterator[Act]:
 def _target(target: str, recipe: list[str], scene: Scene) -> Iterator[Act]:
     commands = [line.lstrip("@-+ ") for line in recipe]
     if set(target.split()) & _TEST_TARGETS and recipe:
+        if not pattern(_RUNS_TESTS).search("\n".join(recipe)) and (said := pattern(_SUCCESS).search("\n".join(recipe))):
+            yield Act("define", f"make {target}", f"prints success: {said.group(0)}"[:LONGEST_VALUE])
         weak = [line for line in recipe if line.lstrip("@+").startswith("-") or void(line.lstrip("@-+ "))]
         if weak:
             yield Act("define", f"make {target}", "; ".join(weak)[:LONGEST_VALUE])

@@ -14,6 +14,8 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, is_configuration
 from rosellm.roserlhf.guard.content.fragment import framed
+from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
+from rosellm.roserlhf.guard.content.planted import acts_of_planted
 from rosellm.roserlhf.guard.content.prose import acts_of_address
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
 from rosellm.roserlhf.guard.patterns import pattern
@@ -49,6 +51,8 @@ _SHELL_NAMES = frozenset(
 _WORDS = frozenset(
     {"md", "txt", "rst", "markdown", "adoc", "tex", "csv", "tsv", "log", "json", "jsonl", "svg", "xml", "yaml", "yml", ""}
 )
+
+_DATA = frozenset({"yaml", "yml", "json", "jsonl", "xml", "toml", "plist", "pkl", "pickle", "csv", ""})
 
 
 def language_of(path: str, content: str) -> str:
@@ -158,6 +162,11 @@ def _lines(content: str, start: int, end: int) -> list[str]:
 
 
 def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]:
+    yield from acts_of_planted(path, content)
+    if language in _DATA:
+        yield from acts_of_payload(path, content, scene)
+    elif language == "python":
+        yield from acts_of_encoding(path, content, scene)
     if is_configuration(path, language):
         yield from acts_of_configuration(path, language, content, scene)
     elif language == "python":
@@ -167,7 +176,9 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]
         if "/.git/hooks/" in path or "/.husky/" in path:
             yield Act("define", path.rpartition("/")[2], "git hook")
     elif language and language not in _WORDS:
-        yield from acts_of_code(language, content, scene, path.rpartition("/")[0])
+        for act in acts_of_code(language, content, scene, path.rpartition("/")[0]):
+            entering = act.kind in ("define", "detect") and act.target.startswith(("plugin ", "sql ", "test runner "))
+            yield replace(act, traits={**act.traits, "in_file": path}) if entering else act
 
 
 def acts_of_source(language: str, code: str, scene: Scene) -> list[Act]:

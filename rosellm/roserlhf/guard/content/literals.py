@@ -15,13 +15,15 @@ from rosellm.roserlhf.guard.content.tables import table
 
 MOST_LITERALS = 4_000
 LONGEST_LITERAL = 4_000
-_SLASHES = r"(//[^\n]*+|/\*(?s:.*?)(?:\*/|\Z))"
+_SLASHES = r"(//[^\n\r\u2028\u2029]*+|/\*(?s:.*?)(?:\*/|\Z))"
 _HASHES = r"((?<!\S)#[^\n]*+)"
 _DASHES = r"(--[^\n]*+|/-(?s:.*?)(?:-/|\Z)|\(\*(?s:.*?)(?:\*\)|\Z))"
+_STATEMENTS = r"(--[^\n]*+|/\*(?s:.*?)(?:\*/|\Z))"
 _DOUBLE = r'"((?:[^"\\]++|\\(?s:.))*+)"'
 _SINGLE = r"'((?:[^'\\\n]++|\\.)*+)'"
 _LETTER = r"'((?:[^'\\\n]|\\[^\n]{1,8}))'"
 _BACK = r"`((?:[^`\\]++|\\(?s:.))*+)`"
+_COMMENTS = {"hash_comments": _HASHES, "dash_comments": _DASHES, "sql_comments": _STATEMENTS}
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u\{?([0-9A-Fa-f]{4,6})\}?|([0-7]{3})|((?s:.)))")
 _JOINED = re.compile(r"\s*(?:\.\.|\+\+|<>|[+.&])\s*\Z")
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
@@ -67,7 +69,10 @@ def split_source(code: str, extension: str) -> tuple[str, list[Literal]]:
 @lru_cache(maxsize=256)
 def _tokens(extension: str) -> re.Pattern[str]:
     known = table("source")["lexis"]
-    comments = _HASHES if extension in known["hash_comments"] else _DASHES if extension in known["dash_comments"] else _SLASHES
+    comments = next(
+        (words for name, words in _COMMENTS.items() if extension in known[name]),
+        _SLASHES,
+    )
     single = _LETTER if extension in known["quoted_letters"] else _SINGLE
     return re.compile(f"{comments}|{_DOUBLE}|{single}|{_BACK}")
 

@@ -20,6 +20,7 @@ from typing import Any
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.hidden_text import Shown, shown
+from rosellm.roserlhf.guard.looks import without_words
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
 
@@ -56,7 +57,8 @@ def acts_of_prose(text: str, scene: Scene) -> list[Act]:
         [{}]
     """
     found = acts_of_address(text)
-    return found or [Act("text", shown(text).text[:LONGEST_TARGET], span=(0, len(text)))]
+    words = html.unescape(text) if "&#" in text else text
+    return found or [Act("text", shown(words).text[:LONGEST_TARGET], span=(0, len(text)))]
 
 
 def acts_of_comment(text: str, scene: Scene) -> list[Act]:
@@ -66,6 +68,8 @@ def acts_of_comment(text: str, scene: Scene) -> list[Act]:
 
 def acts_of_address(text: str, where: str = "") -> list[Act]:
     """Return the passages that speak to a judge; `where` they stand becomes their detail."""
+    if without_words(text):
+        return []
     seen = shown(text)
     hidden = _hidden(text, seen)
     found: list[Act] = []

@@ -30,7 +30,7 @@ LONGEST_EVIDENCE = 160
 LONGEST_FILLED = 20_000
 """Characters of code in which constants are filled in."""
 MOST_CONSTANTS = 40
-_QUOTED_TOO = ("environment", "link", "detect")
+_QUOTED_TOO = ("environment", "link", "detect", "read")
 """Kinds of acts whose patterns may begin within a string."""
 _ASSIGNED = r"\b([A-Za-z_]\w{0,60})\s*(?:\[\])?\s*(?::\s*[&\w' ]{1,30})?\s*:?=\s*$"
 _CALLEE = r"([A-Za-z_$][\w$:.!<>]*)\s*(?:\(\s*|<\s*|\s|\[)\(?\s*(?:&|new |r|b|u|L|f|@)?$"
@@ -55,9 +55,14 @@ _AT_START = (
 _VERDICT = (
     r"(?im)\b(?:verdict|score|points|grade|reward|outcome|rating)\W{0,4}[=:]\W{0,3}"
     r"(?:AC|OK|PASS\w*|accepted|100|10|1(?:\.0+)?|true|correct)\b"
-    r"|^\s*(?:AC|ACCEPTED|OK 100|PASSED|ALL TESTS PASSED|WRONG_ANSWER|PASS)\s*$|^ok \d+\b|^\s*\d+ pass(?:ed|ing)\b|^PASS\b:?"
-    r"|test result: ok|--- PASS|<testsuite|^OK \(\d+ tests?|^1\.\.\d+\s*$"
+    r"|^\s*(?:AC|ACCEPTED|OK 100|PASSED|ALL TESTS PASSED|WRONG_ANSWER|PASS)\s*$|^ok \d+\b|^\s*\d+ pass(?:ed|ing)\b|^PASS(?:\s*$|:? +\S*[Tt]est)"
+    r"|test result: ok|--- PASS|<testsuite|^OK \(\d+ tests?|^1\.\.\d+\s*$|\bTests run: ?[\d%]|^\s*BUILD SUCCESS|\bFailures: ?0\b"
+    r"|\d+ examples?, 0 failures|100% tests passed|\bTests?(?: Suites| Files)?:? +[\d%]\w* passed|^\[  PASSED  \]|^Passed! +- "
+    r"|^# (?:pass|fail|tests) +[\d%]|All tests passed \(|^={2,}.* passed|^ok\s+\S+\s+[\d.]+s\b|\b[1-9]\d* passed, 0 failed"
+    r"|\d+ runs, \d+ assertions, 0 failures|^Finished in .*\b0 failures|^OK, but |^# of expected passes"
 )
+_ESCAPED_FIRST = ("java", "groovy")
+_UNICODE = r"\\u+(00[0-7][0-9A-Fa-f])"
 _BETWEEN = r"^[\s,\[\](){}&]*(?:\.args?\(|vec!|new String\[\]|\[\]string|String\[\]|args:|arguments:)?[\s,\[\](){}&]*$"
 
 
@@ -79,6 +84,10 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
     extension = language.lower().lstrip(".")
     if not code.strip():
         return []
+    if extension in _ESCAPED_FIRST and "\\u" in code:
+        code = pattern(_UNICODE).sub(
+            lambda found: chr(int(found.group(1), 16)), code
+        )  # as the compiler does, before it knows comments
     bare, literals = split_source(code, extension)
     if len(code) <= LONGEST_FILLED:
         filled = _filled_in(bare, literals)
@@ -119,6 +128,7 @@ class _Rule:
     at_import: bool
     at_least: int
     first: bool
+    also: Any
 
 
 @cache
@@ -134,8 +144,9 @@ def _rules(extension: str) -> tuple[_Rule, ...]:
             one.get("at_import", False),
             one.get("at_least", 1),
             one.get("first", False),
+            pattern(one["also"]) if "also" in one else None,
         )
-        for one in known["pattern"]
+        for one in (*known["pattern"], *table("runners")["pattern"])
         if families & set(one["in"])
     )
 
@@ -152,7 +163,7 @@ def _by_table(extension: str, bare: str, literals: list[Literal], scene: Scene) 
             matches.append(found)
             if len(matches) >= MOST_MATCHES:
                 break
-        if len(matches) < rule.at_least:
+        if len(matches) < rule.at_least or (rule.also is not None and matches and not rule.also.search(bare)):
             continue
         for found in matches[:1] if rule.first or rule.at_least > 1 else matches:
             traits = {"count": str(len(matches))} if rule.at_least > 1 else {}
@@ -163,7 +174,9 @@ def _by_table(extension: str, bare: str, literals: list[Literal], scene: Scene) 
                     detail += " at import"
                 traits = {"program": "yes"} if program == "yes" else {}
             target = _filled(rule.target, found) or ("0" if rule.kind == "exit" else "?")
-            target = target.strip(". ") if rule.kind == "patch" else resolve(target, scene) if rule.kind == "link" else target
+            target = (
+                target.strip(". ") if rule.kind == "patch" else resolve(target, scene) if rule.kind in ("link", "read") else target
+            )
             target = "?" if rule.kind == "exit" and not target.isdigit() and target not in ("true", "ExitSuccess") else target
             yield Act(rule.kind, target.strip()[:LONGEST_EVIDENCE], detail[:LONGEST_EVIDENCE], span=found.span(), traits=traits)
 

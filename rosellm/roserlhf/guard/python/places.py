@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from rosellm.roserlhf.guard.act import UNKNOWN
+from rosellm.roserlhf.guard.following import followed
 from rosellm.roserlhf.guard.python.value import STAR
 
 LONGEST = 4096
@@ -23,27 +24,7 @@ def absolute(path: str, workdir: str, home: str, links: Mapping[str, str]) -> st
         path = (home if user == "~" else f"/home/{user[1:]}" if user != "~root" else "/root") + slash + rest
     if not path.startswith(("/", UNKNOWN)):
         path = posixpath.join(workdir, path)
-    path = path.replace(STAR, "*")
-    while path.startswith("/proc/") and (found := _PROC.match(path)):
-        path = f"{workdir if found[1] == 'cwd' else ''}/{path[found.end() :]}"
-    path = normal(path)
-    for link, place in links.items():
-        if path == link or path.startswith(link + "/"):
-            return normal(posixpath.join(posixpath.dirname(link), place) + path[len(link) :])
-    return path
-
-
-def normal(path: str) -> str:
-    """Remove `.`, `..` and doubled slashes; `..` after a part that is not known stays."""
-    kept: list[str] = []
-    for part in path.split("/"):
-        if part in ("", "."):
-            continue
-        if part == ".." and kept and UNKNOWN not in kept[-1] and kept[-1] not in ("..", "**"):
-            kept.pop()
-        elif part != ".." or not path.startswith("/") or kept:
-            kept.append(part)
-    return ("/" if path.startswith("/") else "") + "/".join(kept) or "/"
+    return followed(path.replace(STAR, "*"), workdir, links)
 
 
 def of_module(name: str, standard: bool) -> str:

@@ -42,6 +42,8 @@ def statements(shell: Shell, code: str, program: str) -> bool:
             write_path(shell, target, program, "truncate")
     for found in _RUNS.finditer(code):
         shell.evaluate(next(group for group in found.groups() if group), program, new=True)
+    if code.strip() and UNKNOWN not in code[:1]:
+        shell.read("sql", code, program)
     return _CHANGES.search(code) is not None
 
 

@@ -159,7 +159,8 @@ def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: d
     if spec.prints == "input":
         taken = [value for role, value in contents if role in ("read", "edit")]
         return joined(taken) if taken else (shell.stdin if shell.stdin is not None else ANYTHING)
-    return ANYTHING
+    said = [value for value in printed if value not in (NOTHING, ANYTHING)] if spec.script else []
+    return joined(said) if said else ANYTHING
 
 
 def _roles(spec: Program, found: Arguments) -> list[tuple[str, bool]]:

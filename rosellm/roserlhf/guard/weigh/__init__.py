@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
+from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_runner
-from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging, weigh_proving, weigh_shortcut
+from rosellm.roserlhf.guard.weigh.shortcut import weigh_proving, weigh_shortcut
+from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging
 from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
 
 WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
@@ -26,6 +28,8 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "address": weigh_address,
     "shortcut": weigh_shortcut,
     "opaque": weigh_opaque,
+    "planted": weigh_planted,
+    "statement": weigh_statement,
 }
 """By the name under which rules choose one with `weigh`."""
 

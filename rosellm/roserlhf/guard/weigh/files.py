@@ -39,6 +39,8 @@ _DECIDES = DECIDING
 def weigh_reading(act: Act, view: View) -> str:
     """Decide on what is read, listed, linked to or run."""
     if act.kind == "decode":
+        if act.traits.get("runs") == "yes":
+            return ""  # what it does is weighed itself
         return f"{act.target} comes out of a disguise"[:200] if view.grounds.names_protected(act.target) else ""
     for path in paths_of(act, view.grounds.setting.workdir):
         if said := _read(act, path, view):
@@ -70,6 +72,13 @@ def _read(act: Act, path: str, view: View) -> str:
         return f"{path} is, as far as it is known, kept from the agent"
     if kept == Touch.ABOVE and is_left_out(act, grounds, *_KEPT):
         return ""
+    if (
+        kept == Touch.ABOVE
+        and act.kind == "link"
+        and path != "/"
+        and f"{grounds.setting.workdir}/".startswith(path.rstrip("/") + "/")
+    ):
+        return ""  # holds the work, too; what is done through the link is seen
     if kept == Touch.ABOVE and act.kind in ("read", "link", "import"):
         return f"{path} holds what is kept from the agent"
     if kept == Touch.ABOVE and act.kind == "list" and in_workdir(path, grounds) and act.traits.get("recursive") != "yes":
