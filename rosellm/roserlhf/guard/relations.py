@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.patterns import pattern
 
@@ -72,9 +73,9 @@ class Relations:
         """Gather the names in phrases.
 
         Example:
-            >>> found = Relations.of(["schema grader of database shop", "queries sent by role judge"], ["table judge.results"])
+            >>> found = Relations.of(["schema grader of database shop", "queries sent by role judge"], ["table j.results"])
             >>> sorted(found.unread), sorted(found.unchanged), found.queries
-            (['grader', 'judge'], ['judge.results'], True)
+            (['grader', 'judge'], ['j.results'], True)
         """
         unread = list(unread)
         queries = any(pattern(_QUERIES).search(one.lower()) for one in unread)
@@ -144,7 +145,7 @@ def _fits(glob: str, name: str) -> bool:
 def _matches(words: str, name: str) -> bool:
     try:
         return pattern(words).search(name) is not None
-    except Exception:  # not an expression of this library; the statement would fail or mean something else
+    except ConfigError:  # no expression of this library; the statement would fail or mean something else
         return False
 
 
@@ -161,4 +162,4 @@ def plain_statement(words: str) -> str:
     small = pattern(r"\bchr?\((\d{2,3})\)").sub(lambda found: f"'{chr(int(found.group(1)))}'", small)
     small = pattern(r"'\s*\|\|\s*e?'").sub("", small)
     small = pattern(r"concat(?:_ws)?\(([^()]*)\)").sub(lambda found: "'" + "".join(_all(r"'([^']*)'", found.group(1))) + "'", small)
-    return small.replace('"', "").replace("`", "").rstrip("\n").replace("  ", " ")
+    return str(small).replace('"', "").replace("`", "").rstrip("\n").replace("  ", " ")
