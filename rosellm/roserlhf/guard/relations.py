@@ -11,7 +11,10 @@ from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.patterns import pattern
 
 _LONGEST = 8_000
-_NAMED = r"\b(?:schemas?|tables?|views?|roles?|users?|relations?|collections?|keyspaces?|(?:psql|mysql)\b.* -u)\s+[`\"']?([a-z_][\w.]{2,})"
+_NAMED = (
+    r"\b(?:schemas?|tables?|views?|roles?|users?|relations?|collections?|keyspaces?|"
+    r"(?:psql|mysql)\b.* -u)\s+[`\"']?([a-z_][\w.]{2,})"
+)
 _NOT_NAMES = frozenset(
     [
         "and",
@@ -89,7 +92,7 @@ class Relations:
 
         Example:
             >>> kept = Relations(frozenset(["grader"]), frozenset(), True)
-            >>> [kept.reached("sql", one) for one in ("select 1 from pg_class where nspname like 'g%r'", "select grade from shop.a")]
+            >>> [kept.reached("sql", one) for one in ("select 1 from c where n like 'g%r'", "select grade from shop.a")]
             ['grader', '']
         """
         if pattern(_DUMPS).search(program):
