@@ -195,9 +195,9 @@ def leaves_work_out(act: Act, grounds: Grounds) -> bool:
 
 def _kept_relation(act: Act, grounds: Grounds) -> str:
     client = pattern(r"^(psql|pgcli|mysql|mariadb|pg_dump|pg_dumpall)$").search(posixpath.basename(act.target)) is not None
-    if client and (found := pattern(r"(?:^|\s)(?:-U ?|--username[ =]|-u ?|--user[ =])(\w+)").search(act.detail)):
-        if found.group(1).lower() in grounds.relations.unread:
-            return str(found.group(1))
+    found = pattern(r"(?:^|\s)(?:-U ?|--username[ =]|-u ?|--user[ =])(\w+)").search(act.detail) if client else None
+    if found and found.group(1).lower() in grounds.relations.unread:
+        return str(found.group(1))
     return grounds.relations.reached(posixpath.basename(act.target), act.detail)
 
 
