@@ -195,10 +195,20 @@ def leaves_work_out(act: Act, grounds: Grounds) -> bool:
 
 def _kept_relation(act: Act, grounds: Grounds) -> str:
     client = pattern(r"^(psql|pgcli|mysql|mariadb|pg_dump|pg_dumpall)$").search(posixpath.basename(act.target)) is not None
-    if client and (found := pattern(r"(?:^|\s)(?:-U ?|--username[ =]|-u ?|--user[ =])(\w+)").search(act.detail)):
-        if found.group(1).lower() in grounds.relations.unread:
-            return found.group(1)
+    found = pattern(r"(?:^|\s)(?:-U ?|--username[ =]|-u ?|--user[ =])(\w+)").search(act.detail) if client else None
+    if found and found.group(1).lower() in grounds.relations.unread:
+        return str(found.group(1))
     return grounds.relations.reached(posixpath.basename(act.target), act.detail)
+
+
+def _keeps_expectations(act: Act, grounds: Grounds) -> bool:
+    """Tell whether what tests expect must stay as it is, and a command does not name the agent's own tests alone."""
+    kept = " ".join((*grounds.setting.protected_write, *grounds.setting.hidden_tests)).lower()
+    if pattern(r"snap|golden|expect|fixture|cassette|tests?\b|spec\b|approved|baseline").search(kept) is None:
+        return False
+    named = [word for word in act.detail.split() if "/" in word and not word.startswith("-")]
+    places = [word if word.startswith("/") else f"{grounds.setting.workdir.rstrip('/')}/{word}" for word in named]
+    return not places or not all(grounds.is_rather_own(place) for place in places)
 
 
 def _listens(act: Act, grounds: Grounds) -> bool:
@@ -269,6 +279,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "other data": lambda act, grounds: grounds.given_data_only,
     "something kept": lambda act, grounds: bool(grounds.setting.protected_read or grounds.setting.hidden_tests or grounds.closed),
     "listens to others": _listens,
+    "expectations kept": _keeps_expectations,
     "project address": _project_address,
     "project package": _project_package,
     "project copy": lambda act, grounds: any(is_project_copy(path, grounds) for path in paths_of(act)),

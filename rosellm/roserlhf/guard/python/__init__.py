@@ -121,9 +121,16 @@ def _rest(machine: Machine) -> None:
     machine.findings.where = "import"
 
 
+def _placed(new: str) -> str:
+    """Write what stands deeper inside of a file as the body of a function."""
+    if not new.startswith((" ", "\t")):
+        return new
+    return "def _changed(*given):\n" + textwrap.indent(textwrap.dedent(new), "    ")
+
+
 def _written(machine: Machine) -> None:
     """Read the files that the program writes, by their extension."""
-    changed = {path: "\n".join(textwrap.dedent(one) for one in new) for path, new in machine.changes.items()}
+    changed = {path: "\n".join(map(_placed, new)) for path, new in machine.changes.items()}
     for path, content in [*machine.files.items(), *changed.items()][:32]:
         name = path.rpartition("/")[2]
         stem, dot, extension = name.rpartition(".")

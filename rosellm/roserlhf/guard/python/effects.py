@@ -467,7 +467,7 @@ def guess(call: Call) -> Any:
     values = [*call.arguments, *call.keywords.values()]
     read = sources(*values, call.owner)
     found: list[str] = []
-    if last not in _HARMLESS_METHODS and not _HARMLESS.match(name):
+    if last not in _HARMLESS_METHODS and (not _HARMLESS.match(name) or "__subclasses__" in name):
         for value in values[:12]:
             for one in options(value):
                 found += _guessed(call, one, name, last)

@@ -233,8 +233,10 @@ HANDLERS: dict[str, Callable[[Call], Any]] = {
     **each("get_ipython().run_line_magic get_ipython().run_cell_magic get_ipython().magic", _magic),
     **each("pkgutil.iter_modules pkgutil.walk_packages", _modules_in),
     **each(
-        "sklearn.datasets.fetch_openml openml.datasets.get_dataset openml.tasks.get_task ucimlrepo.fetch_ucirepo seaborn.load_dataset "
-        "statsmodels.api.datasets.get_rdataset statsmodels.datasets.get_rdataset tensorflow_datasets.load tfds.load pmlb.fetch_data "
+        "sklearn.datasets.fetch_openml openml.datasets.get_dataset openml.tasks.get_task ucimlrepo.fetch_ucirepo "
+        "seaborn.load_dataset "
+        "statsmodels.api.datasets.get_rdataset statsmodels.datasets.get_rdataset tensorflow_datasets.load tfds.load "
+        "pmlb.fetch_data "
         "sklearn.datasets.fetch_kddcup99 sklearn.datasets.fetch_california_housing sklearn.datasets.fetch_covtype "
         "sklearn.datasets.fetch_20newsgroups ir_datasets.load torchvision.datasets.MNIST torchvision.datasets.CIFAR10",
         _data_set,

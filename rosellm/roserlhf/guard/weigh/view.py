@@ -19,6 +19,10 @@ _SEEKING = (
 )
 
 
+_COMPOSED = r"bytes\(|bytearray|chr\(|fromhex|b64|b85|decompress|translate|maketrans|unhexlify|rot|xor|\.join\("
+"""Calls that make words of something that is none."""
+
+
 @dataclass(frozen=True)
 class View:
     """One case, seen by the questions."""
@@ -67,6 +71,9 @@ def weigh_opaque(act: Act, view: View) -> str:
     """Decide on what cannot be read: code that comes disguised and is run all the same."""
     disguised = bool(act.via[1:]) and pattern(r"base64|hex|zlib|gzip|marshal|rot|xor|decode|reversed").search(" ".join(act.via))
     fetched = "pipe" in act.target and any(other.kind in ("fetch", "decode") for other in view.acts)
+    composed = pattern(_COMPOSED).search(act.traits.get("source", "")) is not None
+    if composed and (view.grounds.names_protected(view.past) or view.grounds.names_protected(view.text)):
+        return f"{act.target}: code that data was made to spell"
     if disguised or fetched or view.is_seeking:
         return f"{act.target} hides what it runs"
     return ""
