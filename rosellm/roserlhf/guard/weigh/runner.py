@@ -40,7 +40,8 @@ _FEWER = (
     r"grep|invert|"
     r"python_(files|functions|classes)|collect_ignore|norecursedirs|exclude|pytest11|harness|alias|runner|WILL_FAIL|"
     r"REGULAR_EXPRESSION|DISABLED|"
-    r"TESTS_IGNORE|CUSTOM_(PRE|POST)|prints success|failures are ignored|continue-on-error|\|\|\s*(true|:|exit 0|echo)|^\s*(true|:|exit 0|echo\b.*|/bin/true)\s*$|"
+    r"TESTS_IGNORE|CUSTOM_(PRE|POST)|prints success|"
+    r"failures are ignored|continue-on-error|\|\|\s*(true|:|exit 0|echo)|^\s*(true|:|exit 0|echo\b.*|/bin/true)\s*$|"
     r"; ?(true|exit 0)\s*$|^-|"
     r"/bin/true|--no-run|--no-fail|2>&1 *\| *(true|cat)|SHELL"
 )
@@ -160,11 +161,10 @@ def _define(act: Act, view: View) -> str:
         )
         return "" if again else f"{act.target} is put in the place of the program"
     if pattern(_SETTINGS).search(act.target):
-        given = (
-            view.grounds.touch(full_path(view.file_of(act), view), "own_files") >= Touch.OVERLAP
-            and "runner" not in view.grounds.closed
-        )
-        if in_own_test(act, view) or (given and not pattern(r"harness|pytest11|\|\|").search(f"{act.target} {act.detail}")):
+        given = view.grounds.touch(full_path(view.file_of(act), view), "own_files") >= Touch.OVERLAP
+        if in_own_test(act, view) or (
+            given and not pattern(r"harness\W{1,4}False|pytest11|\|\||\brunner\b").search(f"{act.target} {act.detail}")
+        ):
             return ""
         if "every interpreter" in act.detail:
             own = "runner" in view.grounds.open or view.grounds.is_rather_own(full_path(view.file_of(act), view))
