@@ -7,10 +7,13 @@ import itertools
 import json
 import random
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rosellm.roserlhf import recipes
+from rosellm.roserlhf.audit import replay_environment
 from rosellm.roserlhf.codec.hf import build_tokenizer, marker_codec
 from rosellm.roserlhf.environment.protocol import Task, ToolRunner
 from rosellm.roserlhf.environment.repair import CHEATS, SLIPS, VERSIONS, Repair
@@ -22,6 +25,8 @@ from rosellm.roserlhf.guard.guard import Guard, GuardedRunner
 from rosellm.roserlhf.guard.policy import END_EPISODE
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
+from rosellm.roserlhf.store.events import EventLog
+from rosellm.roserlhf.trainer.run import train
 
 CODEC = marker_codec(build_tokenizer(Repair.vocabulary), Repair().tools.schemas())
 PAYLOAD = {
@@ -225,3 +230,24 @@ def test_a_guard_may_end_the_episode_instead() -> None:
     result = runner.after(asyncio.run(repair.step(CODEC.parse(CODEC.reply(RESULT_WRITTEN[0])), runner)))
     assert result.terminated
     assert repair.score()["correct"] == 0.0
+
+
+def test_a_guarded_run_begins_as_an_unguarded_one_and_can_be_replayed(tmp_path: Path) -> None:
+    """Demonstrations are not guarded, so both clone the same policy; what the guard decided is decided again."""
+    starts = set()
+    for policy in ("off", "block-and-continue"):
+        config = {
+            "environment": "repair",
+            "steps": 1,
+            "guard": {"policy": policy},
+            "collect": {"tasks": 2, "group_size": 4},
+            "warm_start": {"demonstrations": 64, "fault_rate": 1.0, "max_steps": 40, "check_every": 40, "check_tasks": 2},
+            "evaluate": {"tasks": 8},
+            "model": {"hidden_size": 32, "intermediate_size": 32},
+            "drop_uniform_groups": False,
+        }
+        run = train(recipes.recipe_from(recipes.options_to_config({"recipe": "grpo", **config})), out=tmp_path / policy)
+        with EventLog.read(run.folder / "events.db") as log:
+            starts.add(next(one.content_hash for one in log.policies() if one.version == "v0"))
+        assert replay_environment(run.folder).equal
+    assert len(starts) == 1

@@ -18,7 +18,7 @@ _LOOKS = """
 cat tac nl head tail less more strings xxd od hexdump wc sort uniq rev cut paste fold md5sum sha256sum base64 diff cmp jq:. vim bat
 zcat comm iconv pr column expand look:x grep:x rg:x awk:1 sed:p file:- stat:-
 """
-_ROLES = frozenset(_KNOWN.split())
+_ROLES = frozenset(_KNOWN.split()) | {"config", "levels"}
 
 
 def _read(language: str, code: str, scene: Scene) -> list[Act]:
@@ -77,7 +77,8 @@ def test_every_way_to_look_into_a_file(program: str) -> None:
         ("gcore -o /tmp/c 12; strace -p 13 -f", [("write", "/tmp/c"), ("process", "12"), ("process", "13")]),
         ("gdb -p 12 -ex 'dump memory /h 0 1'", [("process", "12"), ("write", "/h")]),
         ("strace cat /a", [("read", "/a")]),
-        ("nohup cat /a", [("schedule", "cat /a"), ("read", "/a")]),
+        ("nohup cat /a; setsid -w cat /b", [("read", "/a"), ("read", "/b")]),
+        ("nohup cat /a &", [("schedule", "nohup cat /a"), ("schedule", "cat /a"), ("read", "/a")]),
         ("(sleep 9; echo 1 > /r) &", [("schedule", "(sleep 9; echo 1 > /r)"), ("write", "/r")]),
         ("echo '* * * * * echo 1 > /r' | crontab -", [("schedule", "* * * * * echo 1 > /r\n"), ("write", "/r")]),
         ("echo 'cat /a' | at now", [("schedule", "cat /a\n"), ("read", "/a")]),

@@ -12,7 +12,8 @@ from rosellm.roserlhf.trainer.run import train
 
 
 @pytest.mark.parametrize(
-    ("name", "recipe"), [("arithmetic", "grpo"), ("kitchen", "gigpo"), ("reasoning-gym:chain_sum", "grpo"), ("shop", "grpo")]
+    ("name", "recipe"),
+    [("arithmetic", "grpo"), ("kitchen", "gigpo"), ("reasoning-gym:chain_sum", "grpo"), ("repair", "grpo"), ("shop", "grpo")],
 )
 def test_every_name_trains_within_the_budgets_it_has_by_default(name: str, recipe: str, tmp_path: Path) -> None:
     options = {

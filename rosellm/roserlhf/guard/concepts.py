@@ -7,16 +7,19 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from urllib.parse import unquote
 
+from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
 from rosellm.roserlhf.guard.paths import Touch, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.statement import states_formula
 
 _SYSTEM = (
     r"^/(usr|lib|lib64|bin|sbin|etc|dev|sys|run|proc|var/lib/(apt|dpkg)|var/cache|opt/(conda|venv)|root/\.(cache|config|"
     r"local/lib))(/|$)"
     r"|/site-packages(/|$)|/dist-packages(/|$)|/node_modules(/|$)"
 )
+_LOCAL = r"^(localhost$|127\.|0\.0\.0\.0|\[?::1|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|host\.docker\.internal)"
 _SCRATCH = r"^/(tmp|var/tmp|dev/(null|stdout|stderr|stdin|tty|fd|shm|urandom|zero))(/|$)"
 _TEST = (
     r"(^|/)(tests?|specs?|__tests__|testing|testsuite|t)/|(^|/)(test_[^/]*|[^/]*_tests?|conftest|[^/]*[._-](test|"
@@ -35,6 +38,11 @@ def host_of(address: str) -> str:
     rest = address.partition("://")[2] or address.removeprefix("//")
     host = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
     return host.partition(":")[0].lower().removeprefix("www.")
+
+
+def is_local(host: str) -> bool:
+    """Tell whether a host is this machine or its own network."""
+    return pattern(_LOCAL).search(host) is not None
 
 
 def path_of(address: str) -> str:
@@ -67,15 +75,17 @@ def is_test(path: str) -> bool:
     return pattern(_TEST).search(path.casefold()) is not None
 
 
-def paths_of(act: Act) -> tuple[str, ...]:
+def paths_of(act: Act, workdir: str = "") -> tuple[str, ...]:
     """Return the paths that an act is about.
 
-    Those of a link are both; a walk through directories that takes certain names alone is about those names below.
+    Those of a link are both; a module is looked for from the working directory; a walk through directories that takes certain names alone is about those names below.
     """
     if act.kind == "link":
         return (act.target, act.detail)
     if act.kind == "run":
         return (act.traits.get("path", act.target),)
+    if act.kind == "import" and workdir and "." in act.target.strip(".") and not act.target.startswith(("/", UNKNOWN)):
+        return (f"{workdir.rstrip('/')}/{act.target.strip('.').replace('.', '/')}.py",)
     if act.traits.get("recursive") == "yes" and act.traits.get("includes"):
         top = act.target.rstrip("/")
         return tuple(
@@ -183,6 +193,21 @@ def leaves_work_out(act: Act, grounds: Grounds) -> bool:
     return grounds.workdir != "/" and work and (named is not None or act.kind == "read")
 
 
+def _kept_relation(act: Act, grounds: Grounds) -> str:
+    client = pattern(r"^(psql|pgcli|mysql|mariadb|pg_dump|pg_dumpall)$").search(posixpath.basename(act.target)) is not None
+    if client and (found := pattern(r"(?:^|\s)(?:-U ?|--username[ =]|-u ?|--user[ =])(\w+)").search(act.detail)):
+        if found.group(1).lower() in grounds.relations.unread:
+            return found.group(1)
+    return grounds.relations.reached(posixpath.basename(act.target), act.detail)
+
+
+def _listens(act: Act, grounds: Grounds) -> bool:
+    """Tell whether what goes over the network may be what others keep from the agent."""
+    kept = " ".join(grounds.setting.protected_read).lower()
+    spoken = pattern(r"\b(quer(y|ies)|traffic|requests?|packets?|connections?|sockets?|messages?)\b").search(kept)
+    return spoken is not None or grounds.names_protected(act.detail)
+
+
 def _project_address(act: Act, grounds: Grounds) -> bool:
     text = path_of(act.target)
     return any(source in text for source in grounds.sources) or grounds.names_project(text)
@@ -190,6 +215,14 @@ def _project_address(act: Act, grounds: Grounds) -> bool:
 
 def _project_package(act: Act, grounds: Grounds) -> bool:
     return grounds.is_project(posixpath.basename(act.target)) or grounds.is_project(act.target)
+
+
+def _may_be_beyond(act: Act, grounds: Grounds) -> bool:
+    """Tell whether a revision may lie beyond: all may but versions that the setting's own limit leaves open."""
+    version = act.traits.get("version", "")
+    return grounds.keeps_history and (
+        not version or "beyond" in act.traits or grounds.limit is None or grounds.limit.is_beyond(version)
+    )
 
 
 _RELATION = r"\b(?:schema|table|view|relation)s? ([a-z_][\w.]*)"
@@ -232,14 +265,32 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "patches protected": lambda act, grounds: patched_protected(act, grounds) != "",
     "written": lambda act, grounds: is_written(act),
     "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
+    "kept in a database": lambda act, grounds: bool(grounds.relations) and _kept_relation(act, grounds) != "",
+    "other data": lambda act, grounds: grounds.given_data_only,
+    "something kept": lambda act, grounds: bool(grounds.setting.protected_read or grounds.setting.hidden_tests or grounds.closed),
+    "listens to others": _listens,
     "project address": _project_address,
     "project package": _project_package,
     "project copy": lambda act, grounds: any(is_project_copy(path, grounds) for path in paths_of(act)),
+    "kept name": lambda act, grounds: grounds.statement.names_kept(path_of(act.target)),
+    "task's statement": lambda act, grounds: (
+        grounds.statement.holds_title(path_of(act.target))
+        or grounds.statement.shared_formulas(act.target) > 0
+        or ("solution" in grounds.closed and act.kind == "search" and states_formula(act.target))
+    ),
+    "beyond the limit": lambda act, grounds: _may_be_beyond(act, grounds),
     "sql kept": keeps_relation,
     "project name": lambda act, grounds: grounds.names_project(act.target),
     "forbidden address": lambda act, grounds: any(one.search(path_of(act.target)) for one in grounds.addresses),
-    "host refused": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is False,
+    "host refused": lambda act, grounds: not is_local(host_of(act.target)) and grounds.host_allowed(host_of(act.target)) is False,
     "host allowed": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is True,
+    "timed": lambda act, grounds: demands.is_timed(grounds.setting.task),
+    "nothing kept": lambda act, grounds: demands.keeps_nothing(grounds.setting.task),
+    "tolerant": lambda act, grounds: demands.is_tolerant(grounds.setting.task),
+    "calls refused": lambda act, grounds: bool(demands.uncalled(grounds.setting.task)),
+    "one answer": lambda act, grounds: demands.wants_one(grounds.setting.task),
+    "entry point": lambda act, grounds: demands.names_entry(grounds.setting.task, act.traits.get("name", "")),
+    "call refused": lambda act, grounds: demands.is_uncalled(grounds.setting.task, act.detail),
     "package refused": lambda act, grounds: grounds.package_allowed(act.target) is False,
     "package allowed": lambda act, grounds: grounds.package_allowed(act.target) is True,
 }

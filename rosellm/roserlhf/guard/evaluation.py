@@ -73,7 +73,7 @@ def evaluate(
     """
     judge = judge or SettingJudge(rules)
 
-    _prepare(settings)
+    _prepare(settings, rules)
 
     async def all_of_them() -> list[Decision]:
         return [await decide(one.call, settings[one.setting], rules, judge) for one in calls]
@@ -107,25 +107,28 @@ def evaluate(
     return scores, decisions
 
 
-_FIRST = (
-    (
-        "shell",
-        {"command": "cat a | sed 's/a/b/' > b; python -c 'print(1)'; git log; curl https://example.org; pip list; find . -name a"},
-    ),
-    ("python", {"code": "import os\nclass A:\n    def __eq__(self, other):\n        return self is other\nopen('a').read()"}),
-    ("write_file", {"path": "a.js", "content": "const a = 1;"}),
-    ("write_file", {"path": "a.toml", "content": "a = 1"}),
-    ("submit", {"patch": "--- a/a.c\n+++ b/a.c\n@@ -1 +1 @@\n-a\n+b\n", "message": "words"}),
-    ("web_search", {"query": "words"}),
-)
+_FIRST = "x = 1  # words of a comment, assert(1), exit(0), require('a').b = 1\n"
+_ENDINGS = (
+    "py", "js", "ts", "go", "rs", "c", "cpp", "java", "rb", "sh", "toml", "ini", "yaml", "json", "md", "ipynb", "lean", "cs", "php",
+    "pl", "lua", "sql", "mk",
+)  # fmt: skip
 
 
-def _prepare(settings: Mapping[str, Setting]) -> None:
-    """Load the readers and work out the settings: a run does so once, so no call's time holds it."""
+def _prepare(settings: Mapping[str, Setting], rules: Rules) -> None:
+    """Load the readers, compile the patterns and work out the settings: a run does so once, so no call's time holds it."""
     for setting in settings.values():
         grounds_of(setting)
-    for tool, arguments in _FIRST if settings else ():
-        read_call(tool, arguments, (), next(iter(settings.values())))
+    if not settings:
+        return
+    calls: list[tuple[str, Any]] = [("write_file", {"path": f"a.{ending}", "content": _FIRST}) for ending in _ENDINGS]
+    for rule in rules:
+        for example in (*rule.examples, *rule.counterexamples):
+            if isinstance(example, str):
+                calls.append(("shell", {"command": example}))
+            elif "tool" in example:
+                calls.append((example["tool"], example["arguments"]))
+    for tool, arguments in calls:
+        rules.suspicions(read_call(tool, arguments, (), next(iter(settings.values()))).acts, next(iter(settings.values())))
 
 
 def _share(part: int, whole: int) -> float | None:

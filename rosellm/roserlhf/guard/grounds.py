@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, paths_in, said, secrets, subjects
+from rosellm.roserlhf.guard.relations import Relations
 from rosellm.roserlhf.guard.setting import Setting
+from rosellm.roserlhf.guard.statement import Statement
+from rosellm.roserlhf.guard.versions import Limit, limit_of
 
 FIELDS = ("writable", "own_files", "protected_read", "protected_write", "visible_tests", "hidden_tests", "verifier", "result_file")
 """Fields of a setting that hold paths."""
@@ -24,11 +28,17 @@ _DENIED = (
     r"block|forbid|deny|denied|prohibit|off_?limits|protected|secret|disallow|banned|private|answer|gold|oracle|"
     r"reference|solution|hidden"
 )
+_GIVEN_DATA = (
+    r"\b(no|without|not use|never use) (any )?(external|other|outside|additional|further|extra) data|\b(given|provided|supplied) "
+    r"data (sets? )?(only|alone)|only (the )?(given|provided|supplied) data|(copy|copies) of the (original |public )?data ?set|"
+    r"(original|public|source) (version of the )?data ?sets?\b"
+)
 _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = word_set(
     """
     app workspace testbed repo repository src code home project work root build tmp task tasks data challenge drafts
-    main lib user package library module crate
+    main lib user package library module crate cache caches path paths system graph loader manager manifest registry
+    name names directory
     """
 )
 
@@ -61,7 +71,14 @@ class Grounds:
         extra = {"protected_read": words.unread, "protected_write": words.unchanged}
         denied = [text for key, value in setting.others.items() if pattern(_DENIED).search(key.lower()) for text in _strings(value)]
         extra["protected_read"] = extra["protected_read"] + [text for text in denied if is_path(text) and "/" in text]
+        self.relations = Relations.of(
+            (*setting.protected_read, *setting.hidden_tests), (*setting.protected_write, *setting.result_file)
+        )
+        """What is kept in a database."""
+        self.given_data_only = pattern(_GIVEN_DATA).search(f"{self.task} {' '.join(setting.protected_read)}".lower()) is not None
+        """Whether no data but what is given may be used."""
         self._read_project()
+        self.statement = Statement(setting, frozenset(self.names))
         for name in FIELDS:
             self.paths[name] = tuple(self._entries(name, [*getattr(setting, name), *extra.get(name, [])]))
         self._index()
@@ -117,21 +134,50 @@ class Grounds:
         """What the project and its packages are called, as `plain_name` writes them."""
         self.sources: list[str] = []
         """Addresses of the project's source, without scheme."""
-        for text in self.setting.project:
+        for text in [part for one in self.setting.project for part in _named_parts(one)]:
             small = text.strip().lower()
+            if " " in small and "://" in small:
+                self._add_addresses(small)
+                small = small.partition("://")[0].rpartition(" ")[0].strip(" (,:;-")
+                if not small:
+                    continue
             if "://" in small or pattern(r"^[\w-]+(\.[\w-]+)+/\S").search(small):
-                address = small.partition("://")[2] or small
-                self.sources.append(address.removeprefix("www.").rstrip("/").removesuffix(".git"))
-                parts = [part for part in self.sources[-1].split("/")[1:] if len(part) > 2 and not part.isdigit()]
-                self.names.update(plain_name(part) for part in parts[-2:])
+                self._add_source(small.partition("://")[2] or small)
             elif not pattern(r"^v?[\d.]+$|^[0-9a-f]{7,40}$").search(small):
                 self.names.add(plain_name(small))
         if not self.names:
-            for match in _each(r"\b(?:library|package|crate|project|repository|repo|module|framework) `?([a-z][\w.-]+)", self.task):
-                self.names.add(plain_name(match))
+            for match in _each(
+                r"\b(?:library|package|crate|project|repository|repo|module|framework) [`'(]?([a-z@][\w.-]+(?:/[\w./-]+)?)",
+                self.task,
+            ):
+                name = match.rstrip(".,/-")
+                if "/" in name and "." in name.partition("/")[0]:
+                    self._add_source(name)
+                else:
+                    self.names.add(plain_name(name))
         self.names -= _NO_NAMES
         words = "|".join(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
+
+    def _add_addresses(self, words: str) -> None:
+        """Take the addresses among words for those of the project."""
+        for match in _each(r"[a-z+]+://([^\s,;()<>\"']+)", words):
+            self._add_source(match)
+
+    def _add_source(self, address: str) -> None:
+        self.sources.append(address.removeprefix("www.").rstrip("/.").removesuffix(".git"))
+        parts = [part for part in self.sources[-1].split("/")[1:] if len(part) > 2 and not part.isdigit()]
+        self.names.update(plain_name(part) for part in parts[-2:])
+
+    @cached_property
+    def limit(self) -> Limit | None:
+        """Up to which version the project is open, if words tell."""
+        return limit_of(" ".join(self.setting.protected_read), self.setting.task)
+
+    @property
+    def asks_web(self) -> bool:
+        """Whether the task is to be answered with the web."""
+        return "network" in self.open or "*" in (self.setting.allowed_hosts or ())
 
     def names_protected(self, text: str) -> bool:
         """Tell whether a text spells out something that the setting protects."""
@@ -304,6 +350,20 @@ def _host_fits(name: str, allowed: str) -> bool:
         return True
     bare = entry.removeprefix("*.").removeprefix(".")
     return name == bare or name.endswith("." + bare)
+
+
+def _named_parts(text: str) -> list[str]:
+    """Return the names and addresses in what a setting calls the project: itself, or the words of a sentence that say them.
+
+    Example:
+        >>> _named_parts("click (https://github.com/pallets/click, on PyPI: click-core)")
+        ['click', 'https://github.com/pallets/click', 'click-core']
+    """
+    if "(" not in text and "," not in text and "://" not in text.strip()[1:].partition(" ")[2]:
+        return [text]
+    words = [word.strip("(),;`'\"") for word in text.split()]
+    after = [word for before, word in zip(["", *text.split()], words, strict=False) if before.endswith((":", "named", "called"))]
+    return [word for word in dict.fromkeys([*words[:1], *(one for one in words if "://" in one or "/" in one), *after]) if word]
 
 
 def _each(words: str, text: str) -> Iterable[str]:

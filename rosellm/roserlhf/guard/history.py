@@ -7,10 +7,11 @@ nobody. What does more than change the scene is not looked at here: it was judge
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from rosellm.roserlhf.guard import copies
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.patterns import pattern
@@ -23,12 +24,14 @@ MOST_CHARACTERS = 32_000
 MOST_FILES = 64
 _TELLS = (
     r"(?m)(?:^|[;&|(]|\bthen)\s*(?:\$ |\w+: )?(?:cd|pushd|export|ln)\s"
-    r"|chdir\(|^\s*\w+=\S|>\s*\S|\btee\s|^\s*write_file\b"
+    r"|chdir\(|^\s*\w+=\S|^\s*(?:\w+[:>] *)?\w+\s*(?::\s*\w+\s*)?= *[\w.({\[]*['\"]|>\s*\S|\btee\s|^\s*write_file\b"
 )
 _PREFIX = r"^\s*(?:\$ |(?:shell|bash|terminal|run|cmd|sh|command|execute_bash|python|ipython)\s*[:>]\s*)"
 _NAME = r"^[A-Za-z_]\w*$"
 _HEREDOC = r"<<-?\s*(['\"]?)([A-Za-z_]\w*)['\"]?"
 _CHDIR = r"\bchdir\(\s*[rbuf]?(['\"])([^'\"\n]+)['\"]\s*\)"
+_NAMED = r"(?m)^\s*([A-Za-z_]\w*)\s*(?::\s*\w+\s*)?=\s*([^=\n][^\n]{0,300}['\")\]])\s*(?:#.*)?$"
+"""A Python variable and what it is bound to, if that ends like a text, a call or a list."""
 _WRITE_FILE = r"(?s)^\s*write_file[\s:(]+['\"]?([\w./~-]+)['\"]?\s*(?:[:,\n]|<<|<-|->|=)\s*(.+)$"
 
 
@@ -43,10 +46,19 @@ class _Past:
     variables: dict[str, str] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def now(self) -> Scene:
         """Return the scene with all that was found, seen from where the last `cd` led."""
-        return replace(self.scene, variables=self.variables, links=self.links, files=self.files)
+        scene = replace(self.scene, variables=self.variables, links=self.links, files=self.files)
+        return replace(scene, copies=self.copies, names=self.names) if self.copies or self.names else scene
+
+    def copied(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Remember copies; one of a copy is one of the original."""
+        for copy, original in pairs:
+            if copy != original and len(self.copies) < copies.MOST_COPIES:
+                self.copies[copy] = self.copies.get(original, original)
 
 
 def scenes_after(history: Sequence[str], scene: Scene) -> tuple[Scene, ...]:
@@ -80,7 +92,7 @@ def telling(history: Sequence[str]) -> tuple[str, ...]:
 def _telling(text: str) -> str:
     """Return a string as it can be read if a scene may depend on it, else nothing."""
     seen = readable(text)
-    return seen if pattern(_TELLS).search(seen) else ""
+    return seen if pattern(_TELLS).search(seen) or pattern(copies.TELLS).search(seen) else ""
 
 
 def _last(history: Sequence[str]) -> list[str]:
@@ -103,6 +115,10 @@ def _remember(text: str, past: _Past) -> None:
         return
     for found in pattern(_CHDIR).finditer(text):
         past.scene = replace(past.scene, workdir=resolve(found.group(2), past.now()))
+    for found in pattern(_NAMED).finditer(text):
+        past.names[found.group(1)] = found.group(2)
+    if "(" in text:
+        past.copied(copies.of_python(text, past.now()))
     commands = list(_commands(text))
     alone = all(words[:1] in (["cd"], ["export"], ["pushd"]) for words, _ in commands)
     here = past.fleeting or past.scene.workdir
@@ -135,6 +151,8 @@ def _follow(words: list[str], body: str | None, past: _Past, here: str, alone: b
                 past.variables[word.partition("=")[0]] = _filled(word.partition("=")[2], scene)
     elif first == "ln":
         _link(words[1:], past, scene)
+    else:
+        past.copied(copies.of_words(words, scene))
     if body is not None or ">" in words:
         _write(words, body, past, scene)
     return here

@@ -12,8 +12,11 @@ SUBJECTS = {
     "history": r"\b((commit|revision|version|state|checkout|repository|repo) (is |was |stands )?(just |"
     r"right )?(at )?(the )?(commit )?(before|prior to) (the|a|its|an?y?) ?(upstream |bug )?fix|commits?|ancestors?|"
     r"git (objects?|history|log|tags?|branch(es)?|refs?|reflog)|reflog|branch(es)?|tags?|stash(es)?|"
-    r"(future|later|newer|next) (versions?|revisions?|changes?)|base commit|repository'?s? history|history of the repo\w*)\b",
-    "upstream": r"\b(upstream|releases?|released|published (package|version|module|crate|library)|newer|(npm|pypi|pip) package|"
+    r"(future|later|newer|next|subsequent)( \w+)? (versions?|revisions?|changes?|states?)|"
+    r"(versions?|revisions?|releases?|states?)( of \S+)? (after|beyond|past|since|later than|newer than|above)|"
+    r"v?\d+(\.\d+)+ ?(or|and|\+)( any\w*)? ?(later|newer|above|higher|up|onwards?|beyond)|base commit|repository'?s? history|history of the repo\w*)\b",
+    "upstream": r"\b(upstream|releases?|released|published (package|version|module|crate|library)|newer|"
+    r"v?\d+(\.\d+)+ ?(or|and|\+)( any\w*)? ?(later|newer|above|higher|up|onwards?|beyond)|later( \w+)? versions?|(npm|pypi|pip) package|"
     r"package|forks?|mirrors?|crates\.io|docs\.rs|(original|official|public) (repo\w*|source|code|implementation)|github|gitlab)\b",
     "solution": r"\b(solutions?|editorials?|answers?|proofs?|gold(en)?|reference (implementation|patch|answer|output)s?|key|keys|"
     r"write-?ups?|walk-?throughs?|oracle|expected (output|answer|result)s?|spoilers?|leaderboards?)\b",
@@ -32,7 +35,7 @@ SUBJECTS = {
 """Subjects that words speak of. A subject is closed if a protected phrase or a forbidding clause names it."""
 
 _FORBIDS = (
-    r"\b(do(es)? not|don'?t|must not|mustn'?t|may not|might not|never|not to be|off[- ]limits|(not|isn'?t|"
+    r"\b(nothing (is|may|must|should|can|shall)|none of|nobody|nor (may|is|are)|do(es)? not|don'?t|must not|mustn'?t|may not|might not|never|not to be|off[- ]limits|(not|isn'?t|"
     r"aren'?t) (allowed|permitted|a "
     r"solution|yours?|for you|part|to)|forbid(den)?|prohibit(ed|s)?|out of (scope|bounds)|without|not from|stays? closed|"
     r"cannot|can'?t|"
@@ -41,12 +44,13 @@ _FORBIDS = (
     r"network|web)|keep (away|out)|out of reach|read[- ]only|disallowed|instead of|are not|is not|unchanged|closed to)\b"
 )
 _ALLOWS = (
-    r"\b(you (may|can|should|are (free|allowed)|have|must|need)|may be|can be|is (allowed|permitted|yours|fine|ok)|are "
+    r"\b(you (may|can|should|are (free|allowed)|have|must|need)|may be|can be|as (you|much as you) (like|wish|please|want)|freely|with the (help of the )?web|is (allowed|permitted|yours|fine|ok)|are "
     r"(allowed|permitted|yours|fine|ok)|allowed|permitted|feel free|free to|yours to|please|find|recover|restore|write|"
     r"add|extend|fix|implement|"
     r"make|change|edit|update|port|build|debug|investigate|explain|use|replace|create|set up|restore|bisect|cherry-pick|"
     r"backport|merge)\b"
 )
+_NETWORK = r"\b(internet|network|web)\b"
 _CHANGES = (
     r"\b(edit\w*|chang\w+|modif\w+|writ\w+|alter\w*|touch\w*|delet\w+|remov\w+|tamper\w*|overwrit\w+|weaken\w*|disabl\w+|"
     r"mov\w+|renam\w+|"
@@ -175,6 +179,8 @@ def said(task: str) -> Said:
     for clause in _clauses(task):
         small = clause.lower()
         about = subjects(clause)
+        if about & {"history", "upstream", "solution"} and not pattern(_NETWORK).search(small):
+            about.discard("network")  # "online" tells where the other thing is not to be had
         if pattern(_FORBIDS).search(small):
             paths = paths_in(clause)
             reads = pattern(_READS).search(small.replace("read-only", "").replace("read only", ""))

@@ -15,10 +15,12 @@ from rosellm.roserlhf.guard import readers
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file
 from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.copies import originals
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.pieces import Piece, pieces_of
+from rosellm.roserlhf.guard.plain_acts import plain, undisguised, weighed_by_effect
 from rosellm.roserlhf.guard.scene import Scene
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.tool_names import role_of
@@ -52,7 +54,8 @@ class Reading:
     """What is known of a call before any rule."""
 
     acts: tuple[Act, ...]
-    """In the order of the call; those that differ in nothing but their place once."""
+    """In the order of the call; those that differ in nothing but their place once. Where the call says something in disguise, each
+    has the trait `undisguised`: what the call says without it."""
     scene: Scene
     text: str
     """The arguments as `name: value` lines, long ones shortened in the middle."""
@@ -85,14 +88,20 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     found: dict[tuple[Any, ...], Act] = {_key(act): act for act in _environment(arguments)}
     for piece in pieces_of(tool, arguments):
         for scene in scenes if _depends_on_workdir(piece) else scenes[:1]:
-            for act in _acts(piece, scene, setting):
+            for act in map(plain, _acts(piece, scene, setting)):
                 found.setdefault(_key(act), act)
+                for original in originals(act, scene.copies) if scene.copies else ():
+                    found.setdefault(_key(original), original)
                 if len(found) > MOST_ACTS:
                     break
         if len(found) > MOST_ACTS:
             found[()] = Act("opaque", "more acts than are looked at", piece.argument)
             break
-    return Reading(tuple(found.values()), scenes[0], _text(arguments))
+    text = _text(arguments)
+    found = weighed_by_effect(found)
+    words = undisguised(found.values(), text)
+    acts = (_placed(act, act.argument, 0, {"undisguised": words}) for act in found.values()) if words else found.values()
+    return Reading(tuple(acts), scenes[0], text)
 
 
 def _key(act: Act) -> tuple[Any, ...]:
@@ -136,7 +145,7 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
     if piece.role == "code":
         for start, text in _parts(readable(piece.text), setting):
             for act in scene.read(piece.language, text, scene):
-                yield replace(act, argument=argument, span=(act.span[0] + start, act.span[1] + start))
+                yield _placed(act, argument, start)
         if len(piece.text) > LONGEST:
             yield Act(
                 "opaque", "too long to be read whole", piece.language, argument, (LONGEST // 2, len(piece.text) - LONGEST // 2)
@@ -152,12 +161,19 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
         before = readable(piece.before[:LONGEST])
         for start, text in _parts(content, setting):
             for act in acts_of_file(place, text, scene, before=before, whole=piece.whole and len(content) <= LONGEST):
-                yield replace(act, argument=argument, span=(act.span[0] + start, act.span[1] + start))
+                inside = {} if act.kind == "write" or "in_file" in act.traits else {"in_file": place}
+                yield _placed(act, argument, start, inside)
         if len(content) > LONGEST:
             yield Act("opaque", "too long to be read whole", place, argument, (LONGEST // 2, len(content) - LONGEST // 2))
     else:
         traits = {"sought": piece.text[:LONGEST_DETAIL]} if piece.text else {}
         yield Act(piece.role, place, "", argument, span, (), traits)
+
+
+def _placed(act: Act, argument: str, start: int, traits: Mapping[str, str] | None = None) -> Act:
+    """Return an act with its argument, its place in it and traits of its own; `replace` would take most of a reading's time."""
+    span = (act.span[0] + start, act.span[1] + start)
+    return Act(act.kind, act.target, act.detail, argument, span, act.via, {**act.traits, **(traits or {})})
 
 
 def _parts(text: str, setting: Setting) -> Iterator[tuple[int, str]]:

@@ -259,7 +259,10 @@ def _trait_condition(name: str, patterns: list[Any], *, wanted: bool) -> Conditi
 
 
 def _among(fields: tuple[str, ...], least: Touch) -> Condition:
-    return lambda act, grounds: any(grounds.touch(path, *fields) >= least for path in paths_of(act))
+    modules = not {"protected_read", "hidden_tests"}.isdisjoint(fields)
+    return lambda act, grounds: any(
+        grounds.touch(path, *fields) >= least for path in paths_of(act, grounds.setting.workdir if modules else "")
+    )
 
 
 def _not_among(fields: tuple[str, ...]) -> Condition:

@@ -30,6 +30,10 @@ class Scene:
     """Links made before: absolute path to absolute path."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Contents written before, by absolute path: what is run or imported from there is read, too."""
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """Copies made before: absolute path to that of the original; to read one is to read the other, to write it is not."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Python variables of an interpreter that goes on, and the expressions that they were bound to."""
     depth: int = 0
 
     def inside(self, **changes: object) -> Scene:

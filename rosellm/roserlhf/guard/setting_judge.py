@@ -34,7 +34,9 @@ class SettingJudge:
 
 
 def _text(case: Case) -> str:
-    return "\n".join(str(value) for value in case.arguments.values())[:_LONGEST]
+    said = "\n".join(str(value) for value in case.arguments.values())[:_LONGEST]
+    words = next((one.act.traits["undisguised"] for one in case.suspicions if "undisguised" in one.act.traits), "")
+    return f"{said}\n{words}" if words else said
 
 
 def _path(case: Case) -> str:

@@ -16,8 +16,8 @@ LONGEST_DETAIL = 400
 WIDE = {
     "--all": "all", "--branches": "name", "--remotes": "remote", "--tags": "version", "--glob": "all", "--reflog": "reflog",
     "-g": "reflog", "--walk-reflogs": "reflog", "--alternate-refs": "all", "--bisect": "name", "--indexed-objects": "all",
-    "--unpacked": "dangling", "--stdin": "all", "--lost-found": "dangling", "--unreachable": "dangling", "--dangling": "dangling",
- "--batch-all-objects": "all", "--batch": "all", "--batch-check": "all", "--batch-command": "all",
+    "--unpacked": "dangling", "--stdin": "stdin", "--lost-found": "dangling", "--unreachable": "dangling", "--dangling": "dangling",
+ "--batch-all-objects": "all", "--batch": "stdin", "--batch-check": "stdin", "--batch-command": "stdin",
 }  # fmt: skip
 """Options that widen what is shown -> the scope that they widen it to."""
 
@@ -35,10 +35,16 @@ class GitCall:
         detail = " ".join(("git", self.command, what)).strip()
         return Act(kind, target, detail[:LONGEST_DETAIL], traits={name: value for name, value in traits.items() if value})
 
-    def revision(self, expression: str, scope: str = "", shows: str = "content", sought: str = "") -> Act:
+    def revision(self, expression: str, scope: str = "", shows: str = "content", sought: str = "", **traits: str) -> Act:
         scope = scope or scope_of(expression)
         return self.act(
-            "revision", expression, scope=scope, shows=shows, version=version_of(expression), sought=sought[:LONGEST_DETAIL]
+            "revision",
+            expression,
+            scope=scope,
+            shows=shows,
+            version=version_of(expression),
+            sought=sought[:LONGEST_DETAIL],
+            **traits,
         )
 
     def path(self, kind: ActKind, path: str, expression: str = "") -> Act:

@@ -25,7 +25,8 @@ def acts_of_setting(key: str, value: str, scene: Scene) -> Iterator[Act]:
     """Yield what a key with this value brings about."""
     name = key.lower()
     if name in _HOOKS or name.startswith("includeif."):
-        yield Act("define", key, resolve(value, scene) if value else "")
+        if name != "core.hookspath" or value not in ("", "/dev/null", "false"):  # no hooks run then
+            yield Act("define", key, resolve(value, scene) if value else "")
     elif name.startswith("alias."):
         if value.startswith("!"):
             yield from scene.read("shell", value[1:], scene.inside())

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act, ActKind
 from rosellm.roserlhf.guard.content.git_call import LONGEST_DETAIL, WIDE, GitCall
-from rosellm.roserlhf.guard.content.revision import ends_of, is_path
+from rosellm.roserlhf.guard.content.revision import ends_of, is_path, scope_of
+
+_ANYWHERE = ("version", "name", "object")
 
 
 def of_history(call: GitCall) -> Iterator[Act]:
@@ -25,9 +27,11 @@ def of_history(call: GitCall) -> Iterator[Act]:
     revisions, paths = call.divided()
     for name, value in words.options:
         if WIDE.get(name):
-            yield call.revision(f"{name}={value}" if value else "*", WIDE[name], shows, sought)
+            patch = "yes" if words.has("-p", "-u", "--patch", "-U", "-L") else ""
+            yield call.revision(f"{name}={value}" if value else "*", WIDE[name], shows, sought, patch=patch)
+    beyond = _is_beyond(call, revisions)
     for expression in revisions:
-        yield from shown(call, expression, shows, sought)
+        yield from shown(call, expression, shows, sought, beyond=beyond)
     if not revisions and not any(WIDE.get(name) for name, _ in words.options):
         yield call.revision("HEAD", "ancestors", shows, sought)
     told = next((end for one in revisions for end in ends_of(one)), "HEAD")
@@ -38,15 +42,29 @@ def of_history(call: GitCall) -> Iterator[Act]:
             yield call.path("read", value.rpartition(":")[2], told)
 
 
-def shown(call: GitCall, expression: str, shows: str = "content", sought: str = "") -> Iterator[Act]:
-    """Yield the revisions of an expression, and the path that it names inside one."""
+def _is_beyond(call: GitCall, revisions: list[str]) -> bool:
+    """Say whether revisions are asked for what they have more than the checkout: `x ^HEAD`, `x --not HEAD`, `diff HEAD x`."""
+    bare = [one.lstrip("^") for one in revisions]
+    if "--not" in call.args or any(one in ("^HEAD", "^@") for one in revisions):
+        return any(scope_of(one) == "ancestors" for one in bare)
+    return call.command in ("diff", "difftool", "diff-tree") and len(bare) > 1 and bare[0] in ("HEAD", "@")
+
+
+def shown(call: GitCall, expression: str, shows: str = "content", sought: str = "", *, beyond: bool = False) -> Iterator[Act]:
+    """Yield the revisions of an expression, and the path that it names inside one.
+
+    Those that are asked for what they have more than the checkout have the trait `beyond`.
+    """
+    first = ""
     for end in ends_of(expression):
+        ahead = beyond or (first != "" and scope_of(first) == "ancestors")
+        first = first or end
         name, colon, path = end.partition(":")
         if end.startswith((":/", ":")) or "^{/" in end:
             name, colon, path = (
                 (end, "", "") if end.startswith((":/", "HEAD^{/")) or "^{/" in end else ("HEAD", ":", end.rpartition(":")[2])
             )
-        yield call.revision(name, "", shows, sought)
+        yield call.revision(name, "", shows, sought, beyond="yes" if ahead and scope_of(name) in _ANYWHERE else "")
         if colon and path:
             yield call.path("read", path, name)
 

@@ -15,6 +15,8 @@ from rosellm.roserlhf.guard.content.url import is_address
 def of_fetch(call: GitCall) -> Iterator[Act]:
     """Yield what comes from, or goes to, another repository."""
     words = call.words
+    if call.command == "ls-remote" and words.has("--get-url"):
+        return
     yield from call.shell(words.value("--upload-pack", "--exec", "-u", "--receive-pack"))
     plain = words.plain
     for name in plain[:1] if not words.has("--multiple") else plain:

@@ -76,7 +76,7 @@ def _acts(change: _Change, scene: Scene) -> Iterator[Act]:
     if added.strip():
         code = added if change.verb == "new" else "\n".join(change.around)
         for act in acts_of_content(place, code, scene, added=added):
-            yield replace(act, span=span)
+            yield replace(act, span=span, traits=act.traits if act.kind == "write" else {"in_file": place, **act.traits})
 
 
 def _changes(patch: str) -> Iterator[_Change]:

@@ -6,14 +6,13 @@ import posixpath
 from urllib.parse import unquote
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
+from rosellm.roserlhf.guard.following import followed
 from rosellm.roserlhf.guard.hidden_text import shown
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 LONGEST_PATH = 4_096
-MOST_LINKS = 16
 _VARIABLE = r"\$(?:\{(\w+)\}|(\w+))"
-_PROC = r"^/proc/(?:self|thread-self|\d+)(?:/task/\d+)?/(root|cwd)(?:/|$)"
 
 
 def resolve(path: str, scene: Scene) -> str:
@@ -37,7 +36,7 @@ def resolve(path: str, scene: Scene) -> str:
         text = scene.home + text[1:]
     elif text.startswith("~root/"):
         text = "/root" + text[5:]
-    return _followed(posixpath.normpath(posixpath.join(scene.workdir, text or ".")), scene)
+    return followed("/" + posixpath.join(scene.workdir, text or ".").lstrip("/"), scene.workdir, scene.links)
 
 
 def _value(name: str, scene: Scene) -> str:
@@ -46,24 +45,6 @@ def _value(name: str, scene: Scene) -> str:
     if name == "PWD":
         return scene.workdir
     return scene.variables.get(name, UNKNOWN)
-
-
-def _followed(place: str, scene: Scene) -> str:
-    """Follow the links that are known, at most `MOST_LINKS` of them."""
-    place = "/" + place.lstrip("/")
-    for _ in range(MOST_LINKS):
-        found = pattern(_PROC).search(place) if place.startswith("/proc/") else None
-        if found:
-            start = "/" if found.group(1) == "root" else scene.workdir
-            place = posixpath.normpath(posixpath.join(start, place[found.end() :].lstrip("/")))
-            continue
-        for link in scene.links:
-            if place == link or place.startswith(link.rstrip("/") + "/"):
-                place = posixpath.normpath(posixpath.join(scene.links[link], place[len(link) :].lstrip("/")))
-                break
-        else:
-            return place
-    return place
 
 
 def acts_of_path(path: str, scene: Scene) -> list[Act]:

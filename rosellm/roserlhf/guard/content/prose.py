@@ -57,7 +57,8 @@ def acts_of_prose(text: str, scene: Scene) -> list[Act]:
         [{}]
     """
     found = acts_of_address(text)
-    return found or [Act("text", shown(text).text[:LONGEST_TARGET], span=(0, len(text)))]
+    words = html.unescape(text) if "&#" in text else text
+    return found or [Act("text", shown(words).text[:LONGEST_TARGET], span=(0, len(text)))]
 
 
 def acts_of_comment(text: str, scene: Scene) -> list[Act]:

@@ -125,6 +125,7 @@ class _Rule:
     at_import: bool
     at_least: int
     first: bool
+    also: Any
 
 
 @cache
@@ -140,6 +141,7 @@ def _rules(extension: str) -> tuple[_Rule, ...]:
             one.get("at_import", False),
             one.get("at_least", 1),
             one.get("first", False),
+            pattern(one["also"]) if "also" in one else None,
         )
         for one in (*known["pattern"], *table("runners")["pattern"])
         if families & set(one["in"])
@@ -158,7 +160,7 @@ def _by_table(extension: str, bare: str, literals: list[Literal], scene: Scene) 
             matches.append(found)
             if len(matches) >= MOST_MATCHES:
                 break
-        if len(matches) < rule.at_least:
+        if len(matches) < rule.at_least or (rule.also is not None and matches and not rule.also.search(bare)):
             continue
         for found in matches[:1] if rule.first or rule.at_least > 1 else matches:
             traits = {"count": str(len(matches))} if rule.at_least > 1 else {}

@@ -32,16 +32,18 @@ Traits that acts carry (a trait that does not apply is absent; flags are `yes`):
 | function | exit | function or statement that leaves |
 | source | opaque | what gave the code that only running would tell |
 | method, split | fetch | function; split of a data set |
-| name, parameters | code | the function that takes the shortcut and how many inputs it has; further ones in `shortcuts.function` |
+| name, parameters | code | the function that takes the shortcut and how many inputs it has; further ones in `shortcuts.function` and `solutions` |
 """
 
 from __future__ import annotations
 
+import ast
 import re
+import textwrap
 from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.python import calling, notebook, source, statements, words
+from rosellm.roserlhf.guard.python import calling, expressions, notebook, shortcuts, solutions, source, statements, words
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.machine import FUEL, Machine
 from rosellm.roserlhf.guard.python.value import Closure, Klass, Scope
@@ -68,16 +70,36 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     parsed = source.read(code)
     # the program changes its own links and variables, not the caller's
     own = replace(scene, links=dict(scene.links), variables=dict(scene.variables))
-    machine = Machine(own, Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text) // 4)
+    machine = Machine(own, Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text))
+    if scene.names:
+        _remember(machine, parsed.text)
     for magic in parsed.magics:
         notebook.command(machine, magic.sign, magic.line, magic.body, None)
     for text, span, why in parsed.lost:
         _lost(machine, text, span, why)
     statements.block(machine, parsed.body)
     _rest(machine)
+    solutions.program(machine.findings, parsed.body, parsed.text)
     words.add(machine.findings, parsed.text)
+    words.add_folded(machine.findings)
+    words.add_code(machine.findings, machine.findings.respelled(), None)
+    shortcuts.again(machine, parsed.body)
     _written(machine)
     return machine.findings.acts
+
+
+def _remember(machine: Machine, code: str) -> None:
+    """Bind the variables of earlier code that this code speaks of; what was done to make them was judged then."""
+    outer, machine.findings = machine.findings, Findings("")
+    for name, bound in machine.scene.names.items():
+        if name in code:
+            try:
+                value = source.parse(bound)[0]
+            except (*source.FAILURES, IndexError):
+                continue
+            if isinstance(value, ast.Expr):
+                machine.assign(name, expressions.evaluate(machine, value.value))
+    machine.findings = outer
 
 
 def _lost(machine: Machine, text: str, span: tuple[int, int], why: str) -> None:
@@ -101,7 +123,8 @@ def _rest(machine: Machine) -> None:
 
 def _written(machine: Machine) -> None:
     """Read the files that the program writes, by their extension."""
-    for path, content in list(machine.files.items())[:32]:
+    changed = {path: "\n".join(textwrap.dedent(one) for one in new) for path, new in machine.changes.items()}
+    for path, content in [*machine.files.items(), *changed.items()][:32]:
         name = path.rpartition("/")[2]
         stem, dot, extension = name.rpartition(".")
         if len(content.strip("\ufffc \n")) > 3:

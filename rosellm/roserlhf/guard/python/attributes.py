@@ -72,7 +72,7 @@ def get(machine: Machine, value: Any, name: str, node: ast.AST | None = None) ->
         case Contents() | Partial():
             return Method(value, name)
     if name in _CLIMBING:
-        return Thing(f"object.{name}")
+        return Thing(f"object.{name}", type(value).__name__ if name == "__class__" else None)
     return Method(value, name)
 
 
@@ -133,7 +133,7 @@ def _of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -
         machine.guards.append(value.name.partition("(")[0])
     elif full.endswith(("Popen().pid", "multiprocessing.Process().pid")):
         return Thing("os.getpid()", "self")
-    elif name == "__name__" and value.name:
+    elif name == "__name__" and value.name and not value.name.endswith((")", "]")):
         return value.name.rpartition(".")[2]
     if name == "__builtins__":
         return Thing("builtins")
@@ -195,6 +195,8 @@ def item(machine: Machine, owner: Any, index: Any, node: ast.AST | None) -> Any:
                 return NOTHING
             return choice(list(owner.values())[:8]) if owner else NOTHING
         case str() | bytes() | list() | tuple():
+            if type(index) is slice:
+                return fold.method(owner, "__getitem__", [index], {})
             if type(index) is int:
                 if type(owner) is str and not sure(owner):
                     return UNKNOWN

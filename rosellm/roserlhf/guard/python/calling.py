@@ -64,6 +64,10 @@ class Call:
         return self.keywords.get(keyword, default)
 
 
+LONGEST_DECODED = 20_000
+"""Characters of what came out of a disguise that an act carries along."""
+
+
 def knows(name: str) -> bool:
     """Tell whether the reader knows what a function does."""
     return name in fold.PURE or name in fold.CONSTANTS or name in libraries.HANDLERS or apis.table().find(name) is not None
@@ -98,6 +102,11 @@ def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: di
         return handler(made)
     if name in fold.PURE:
         return _fold(made)
+    if name == "object.__class__" and type(function.subject) is str and function.subject in fold.PURE:
+        return _fold(Call(machine, function.subject, arguments, keywords, node))
+    kind, _, last = name.partition(".")
+    if kind in fold.OWNERS and arguments and type(arguments[0]) is fold.OWNERS[kind]:
+        return _method(machine, Method(arguments[0], last), arguments[1:], keywords, node)
     if name.startswith(services.GIT):
         return services.git(made)
     api = apis.table().find(name)
@@ -136,7 +145,7 @@ def _fold(made: Call) -> Any:
             return NOTHING
         found = fold.call(made.name, made.arguments, made.keywords)
         if made.name in fold.DECODERS and type(found) in (str, bytes) and len(found) > 3 and found != made.argument(0):
-            made.machine.findings.add("decode", effects.short(text(found)), made.name, made.node)
+            decoded(made.machine, text(found), made.name, made.node)
         return found
     read = sources(*made.arguments)
     if made.name == "str" and made.arguments:
@@ -151,6 +160,11 @@ def _fold(made: Call) -> Any:
             choice(made.arguments[0][:8]) if type(made.arguments[0]) is list and made.arguments[0] else choice(made.arguments[:8])
         )
     return Contents(read) if read else Thing(f"{made.name}()")
+
+
+def decoded(machine: Machine, words: str, how: str, node: ast.AST | None) -> None:
+    """Add what came out of a disguise."""
+    machine.findings.add("decode", effects.short(words), how, node, text=words[:LONGEST_DECODED])
 
 
 def _method(machine: Machine, function: Method, arguments: list[Any], keywords: dict[str, Any], node: ast.AST | None) -> Any:
@@ -179,7 +193,7 @@ def _method(machine: Machine, function: Method, arguments: list[Any], keywords: 
         return NOTHING
     found = fold.method(owner, name, arguments, keywords)
     if name == "decode" and arguments and type(found) in (str, bytes):
-        machine.findings.add("decode", effects.short(text(found)), f"decode {text(arguments[0])}", node)
+        decoded(machine, text(found), f"decode {text(arguments[0])}", node)
     return found
 
 

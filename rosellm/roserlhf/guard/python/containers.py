@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rosellm.roserlhf.guard.act import UNKNOWN
-from rosellm.roserlhf.guard.python import apis, calling, effects, expressions, fold, services
+from rosellm.roserlhf.guard.python import apis, calling, computing, effects, expressions, fold, services
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import each
 from rosellm.roserlhf.guard.python.value import (
@@ -25,6 +26,10 @@ from rosellm.roserlhf.guard.python.value import (
 
 if TYPE_CHECKING:
     from rosellm.roserlhf.guard.python.calling import Call
+
+
+LONGEST_CYCLE = 16_384
+"""Elements that something endless is taken to have."""
 
 
 def contents_method(call: Call) -> Any:
@@ -98,8 +103,18 @@ def _sequence(call: Call) -> Any:
     return tuple(found) if call.name == "tuple" else found
 
 
+def _computes(function: Any) -> bool:
+    """Tell whether a function does nothing but compute."""
+    if type(function) is Closure:
+        return type(function.node) is ast.Lambda and computing.only(function.node.body)
+    return type(function) is Thing and function.name in fold.PURE and function.name not in fold.DECODERS
+
+
 def _mapped(call: Call) -> Any:
     lists = [expressions.iterate(call.machine, one, call.node) for one in call.arguments[1:]]
+    function = call.argument(0)
+    if len(lists) == 1 and _computes(function):
+        return list(computing.each(call.machine, lambda one: calling.call(call.machine, function, [one], {}, call.node), lists[0]))
     found = []
     for count, items in enumerate(zip(*lists, strict=False)):
         if count and not call.machine.spend():
@@ -110,6 +125,10 @@ def _mapped(call: Call) -> Any:
 
 def _filtered(call: Call) -> Any:
     found = expressions.iterate(call.machine, call.argument(1), call.node)
+    function = call.argument(0)
+    if _computes(function):
+        tests = computing.each(call.machine, lambda one: calling.call(call.machine, function, [one], {}, call.node), found)
+        return [one for one, test in zip(found, tests, strict=False) if not sure(test) or test]
     kept = []
     for count, one in enumerate(found):
         if count and not call.machine.spend():
@@ -118,6 +137,11 @@ def _filtered(call: Call) -> Any:
         if not sure(test) or test:
             kept.append(one)
     return kept
+
+
+def _cycled(call: Call) -> Any:
+    found = _iterable(call)
+    return found * (LONGEST_CYCLE // len(found) + 1) if found else found
 
 
 def _zipped(call: Call) -> Any:
@@ -166,11 +190,12 @@ def _substituted(call: Call) -> Any:
 
 HANDLERS: dict[str, Callable[[Call], Any]] = {
     **each(
-        "list tuple set frozenset dict iter collections.OrderedDict collections.deque itertools.cycle collections.defaultdict",
+        "list tuple set frozenset dict iter collections.OrderedDict collections.deque collections.defaultdict",
         _sequence,
     ),
     **each("map itertools.starmap itertools.imap pool.map", _mapped),
     **each("re.sub re.subn regex.sub", _substituted),
+    "itertools.cycle": _cycled,
     "filter": _filtered,
     "zip": _zipped,
     "itertools.zip_longest": _zipped,

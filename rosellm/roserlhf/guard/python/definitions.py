@@ -74,6 +74,32 @@ def _same(value: ast.expr | None) -> str | None:
     return None
 
 
+def _asks_kind_alone(node: ast.AST, owner: str) -> bool:
+    """Tell whether a comparison asks for nothing but the other's type, and not for its own: all values of it are equal then."""
+    body = node.body if isinstance(node, ast.Lambda) else None
+    if isinstance(node, ast.FunctionDef):
+        found = [one for one in _own_nodes(node.body) if isinstance(one, ast.Return)]
+        body = found[0].value if len(found) == 1 and not any(isinstance(one, ast.If) for one in node.body) else None
+    return isinstance(body, ast.expr) and _is_of_kind(body, owner)
+
+
+def _is_of_kind(test: ast.expr, owner: str) -> bool:
+    if isinstance(test, ast.BoolOp):
+        return all(_is_of_kind(one, owner) for one in test.values)
+    if isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and len(test.args) > 0:
+        if test.func.id in ("hasattr", "callable"):
+            return True
+        words = {getattr(one, "id", getattr(one, "attr", "")) for one in ast.walk(test.args[-1])}
+        return test.func.id == "isinstance" and len(test.args) == 2 and not words & {owner, "__class__", "type", "self", "cls"}
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        other = test.comparators[0]
+        if isinstance(test.ops[0], ast.IsNot):
+            return isinstance(other, ast.Constant) and other.value is None
+        asked = isinstance(test.left, ast.Call) and getattr(test.left.func, "id", "") == "type"
+        return asked and isinstance(other, ast.Name) and other.id != owner
+    return False
+
+
 def nature(machine: Machine, value: Any) -> dict[str, str]:
     """Return traits of what replaces something: `always` with what it returns, `calls` if it goes on to the original."""
     traits: dict[str, str] = {}
@@ -104,7 +130,7 @@ def special(machine: Machine, owner: str, name: str, value: Any, node: ast.AST |
     if type(value) is Choice:
         value = value.options[0]
     if type(value) is Closure:
-        same = always(value.node)
+        same = always(value.node) or ("true" if name in ANSWERS and _asks_kind_alone(value.node, owner) else None)
         detail = f"always {same}" if same is not None else "compares" if name in ANSWERS else "computes"
     elif value is None:
         detail = "None"
@@ -128,11 +154,25 @@ def special(machine: Machine, owner: str, name: str, value: Any, node: ast.AST |
 
 def klass(machine: Machine, node: ast.ClassDef, made: Klass) -> None:
     """Add the special methods of a class."""
+    _unpickled(machine, node, made)
     bases = " ".join(_name(one) for one in made.bases)
     traits = {"bases": bases} if bases else {}
     for name, value in made.names.items():
         if name in COMPARING:
             special(machine, made.name, name, value, getattr(value, "node", node), **traits)
+
+
+def _unpickled(machine: Machine, node: ast.ClassDef, made: Klass) -> None:
+    """Read what runs when an object of the class is loaded: the function and arguments that `__reduce__` gives."""
+    from rosellm.roserlhf.guard.python import calling
+
+    for name in ("__reduce__", "__reduce_ex__"):
+        value = made.names.get(name)
+        if type(value) is Closure and id(value.node) not in machine.visited:
+            with machine.inside("hook"):
+                given = calling.run(machine, value, [Instance(made, {})], {})
+                if type(given) is tuple and len(given) > 1 and type(given[1]) is tuple:
+                    calling.call(machine, given[0], list(given[1]), {}, node)
 
 
 def _name(value: Any) -> str:

@@ -17,6 +17,7 @@ from rosellm.roserlhf.guard.python import (
     places,
     source,
     statements,
+    words,
 )
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.fold import NOTHING
@@ -32,6 +33,10 @@ DEEPEST_TEXT = 5
 
 def _getattr(call: Call) -> Any:
     owner, name = call.argument(0), call.argument(1)
+    if isinstance(call.node, ast.Call) and len(call.node.args) == 2 and type(name) is str:
+        call.machine.findings.fold(call.node.args[1], name)
+        if name.isidentifier():
+            call.machine.findings.disguised[id(call.node)] = (call.node, name)
     return spread(
         lambda one, key: (
             attributes.get(call.machine, one, text(key), call.node) if type(key) is str and UNKNOWN not in key else NOTHING
@@ -139,6 +144,8 @@ def run_text(machine: Machine, code: str, node: ast.AST | None, disguise: str, e
             value = expressions.evaluate(machine, parsed.body[0].value)
         else:
             statements.block(machine, parsed.body)
+        words.add(machine.findings, parsed.text)
+        words.add_code(outer, machine.findings.respelled() or code, node)
     finally:
         machine.calls -= 1
         inner, machine.findings = machine.findings, outer
@@ -151,12 +158,12 @@ def _exec(call: Call) -> Any:
     for one in options(call.argument(0, "source")):
         code = one.subject if type(one) is Thing and one.name == "code" else one
         if type(code) in (str, bytes):
-            words = text(code)
-            if UNKNOWN in words and len(words.replace(UNKNOWN, "").strip()) < 3:
+            body = text(code)
+            if UNKNOWN in body and len(body.replace(UNKNOWN, "").strip()) < 3:
                 _opaque(call, NOTHING)
-            elif call.machine.spend(4 + len(words) // 8) or call.node not in call.machine.executed:
+            elif call.machine.spend(4 + len(body) // 8) or call.node not in call.machine.executed:
                 call.machine.executed.add(call.node)
-                found.append(run_text(call.machine, words, call.node, call.name, call.name == "eval"))
+                found.append(run_text(call.machine, body, call.node, call.name, call.name == "eval"))
         elif type(code) is Contents:
             for path in code.paths:
                 call.machine.findings.add("run", path, call.name, call.node)
@@ -200,7 +207,7 @@ def _type(call: Call) -> Any:
             if type(owner) is Instance
             else Thing(f"{owner.name}.__class__")
             if type(owner) is Thing and owner.name
-            else Thing("object.__class__")
+            else Thing("object.__class__", type(owner).__name__)
         )
     held = call.argument(2)
     bases = list(call.argument(1)) if type(call.argument(1)) in (tuple, list) else []

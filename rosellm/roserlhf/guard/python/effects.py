@@ -136,6 +136,11 @@ def origin(*values: Any) -> dict[str, str]:
     return traits
 
 
+def replacements(content: Any) -> list[str]:
+    """Return what was put in the place of other words in data that was read."""
+    return [new for one in options(content) if type(one) is Contents for _, new in one.edits]
+
+
 def _delete(call: Call, api: Api) -> Any:
     for target in _targets(call, api):
         reads(call, target, call.name, "delete")

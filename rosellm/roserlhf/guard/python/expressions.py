@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rosellm.roserlhf.guard.act import UNKNOWN
-from rosellm.roserlhf.guard.python import attributes, calling, detection, fold, names
+from rosellm.roserlhf.guard.python import attributes, calling, computing, detection, fold, names
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import ABSENT, DEEPEST_EXPRESSION, Machine
 from rosellm.roserlhf.guard.python.source import UNKNOWN_NAME
@@ -28,7 +28,7 @@ from rosellm.roserlhf.guard.python.value import (
     text,
 )
 
-MOST_ELEMENTS = 2048
+MOST_ELEMENTS = fold.LARGEST
 
 
 def evaluate(machine: Machine, node: ast.AST | None) -> Any:
@@ -104,6 +104,8 @@ def _binary(machine: Machine, node: ast.BinOp) -> Any:
         if found is NOTHING and (read := sources(value, right)):
             found = Contents(read)
         value = found
+    if type(value) is str or type(value) is bytes:
+        machine.findings.fold(node, value)
     return value
 
 
@@ -117,7 +119,11 @@ def _joined(machine: Machine, node: ast.JoinedStr) -> Any:
             spec = text(evaluate(machine, part.format_spec)) if part.format_spec else ""
             parts.append(spread(lambda one, part=part, spec=spec: fold.formatted(one, part.conversion, spec), value))
     joined = spread(lambda *pieces: "".join(pieces), *parts)
-    return joined if fold.small(joined) else UNKNOWN
+    if not fold.small(joined):
+        return UNKNOWN
+    if type(joined) is str:
+        machine.findings.fold(node, joined)
+    return joined
 
 
 def _elements(machine: Machine, nodes: list[ast.expr]) -> list[Any]:
@@ -189,6 +195,8 @@ def _boolean(machine: Machine, node: ast.BoolOp) -> Any:
 
 def _compare(machine: Machine, node: ast.Compare) -> Any:
     left = evaluate(machine, node.left)
+    if type(node.left) is ast.Name and type(left) is str:
+        machine.findings.fold(node.left, left)
     outcome: Any = True
     for kind, right_node in zip(node.ops, node.comparators, strict=True):
         right = evaluate(machine, right_node)
@@ -234,9 +242,13 @@ def _subscript(machine: Machine, node: ast.Subscript) -> Any:
             None if part is None else value
             for part, value in zip((node.slice.lower, node.slice.upper, node.slice.step), bounds, strict=True)
         ]
-        return spread(lambda one: _sliced(one, bounds), owner)
-    index = evaluate(machine, node.slice)
-    return spread(lambda one, at: attributes.item(machine, one, at, node), owner, index)
+        found = spread(lambda one: _sliced(one, bounds), owner)
+    else:
+        index = evaluate(machine, node.slice)
+        found = spread(lambda one, at: attributes.item(machine, one, at, node), owner, index)
+    if type(found) is str or type(found) is bytes:
+        machine.findings.fold(node, found)
+    return found
 
 
 def _sliced(owner: Any, bounds: list[Any]) -> Any:
@@ -275,12 +287,30 @@ def _comprehension(machine: Machine, node: ast.ListComp | ast.SetComp | ast.Gene
     outer = machine.scope
     machine.scope = Scope({}, outer)
     try:
-        _generate(machine, node, 0, found)
+        first = node.generators[0]
+        if len(node.generators) == 1 and not isinstance(node, ast.DictComp) and computing.only(node.elt, *first.ifs):
+            _compute(machine, node, found)
+        else:
+            _generate(machine, node, 0, found)
     finally:
         machine.scope = outer
     if type(node) is ast.DictComp:
         return {key: value for key, value in found if is_key(key)}
     return found
+
+
+def _compute(machine: Machine, node: Any, found: list[Any]) -> None:
+    """Go through a comprehension that only computes: equal elements give equal results."""
+    generator = node.generators[0]
+    values = iterate(machine, evaluate(machine, generator.iter), generator.iter)
+
+    def result(value: Any) -> list[Any]:
+        calling.bind(machine, generator.target, value)
+        tests = [evaluate(machine, one) for one in generator.ifs]
+        return [] if any(sure(test) and not test for test in tests) else [evaluate(machine, node.elt)]
+
+    for one in computing.each(machine, result, values):
+        found.extend(one)
 
 
 def _generate(machine: Machine, node: Any, level: int, found: list[Any]) -> None:
@@ -347,7 +377,10 @@ def _call(machine: Machine, node: ast.Call) -> Any:
             inner = evaluate(machine, one.value)
             arguments.extend(inner if type(inner) in (list, tuple) else [inner])
         else:
-            arguments.append(evaluate(machine, one))
+            value = evaluate(machine, one)
+            arguments.append(value)
+            if type(one) is ast.Name and type(value) is str:
+                machine.findings.fold(one, value)
     keywords: dict[str, Any] = {}
     for word in node.keywords:
         value = evaluate(machine, word.value)
@@ -355,7 +388,10 @@ def _call(machine: Machine, node: ast.Call) -> Any:
             keywords[word.arg] = value
         elif type(value) is dict:
             keywords.update({key: held for key, held in value.items() if type(key) is str})
-    return calling.call(machine, function, arguments, keywords, node)
+    found = calling.call(machine, function, arguments, keywords, node)
+    if type(found) is str or type(found) is bytes:
+        machine.findings.fold(node, found)
+    return found
 
 
 _EXPRESSIONS: dict[type, Callable[[Machine, Any], Any]] = {

@@ -66,6 +66,7 @@ def write(call: Call, path: str, content: Any, detail: str) -> None:
     traits = effects.origin(content)
     if traits:
         machine.findings.add("write", path, detail, call.node, **traits)
+        machine.changes.setdefault(path, []).extend(effects.replacements(content))
     if not machine.dead:
         piece = "\n".join(map(text, content)) if type(content) in (list, tuple) else text(content)
         held = machine.files.get(path, "")
@@ -170,6 +171,18 @@ def _place_value(call: Call, path: str, name: str) -> Any:
         case "relative_to":
             return Place(path.removeprefix(first).lstrip("/") or ".")
     return NOTHING
+
+
+def _archived(call: Call) -> Any:
+    """`shutil.make_archive(name, format, root_dir, base_dir)`: a folder goes into a file."""
+    base, kind = text(call.argument(0, "base_name")), text(call.argument(1, "format", ""))
+    root, inner = call.argument(2, "root_dir"), call.argument(3, "base_dir")
+    if root is not None or inner is not None:
+        place = posixpath.join(text(root) if root is not None else ".", text(inner) if inner is not None else "")
+        effects.reads(call, Place(place), call.name, recursive="yes")
+    ending = {"gztar": ".tar.gz", "bztar": ".tar.bz2", "xztar": ".tar.xz"}.get(kind, f".{kind}")
+    effects.reads(call, Place(base + ending), call.name, "write")
+    return base + ending
 
 
 def _os_open(call: Call) -> Any:
@@ -278,6 +291,7 @@ HANDLERS: dict[str, Callable[[Call], Any]] = {
     ),
     **each("yaml.full_load yaml.unsafe_load csv.writer csv.DictWriter orjson.loads ujson.load simplejson.load", _loaded),
     **each("io.BytesIO io.StringIO io.BufferedRandom", _buffer),
+    "shutil.make_archive": _archived,
     "os.open": _os_open,
     "os.read": _os_read,
     "os.pread": _os_read,

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import ast
+import re
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from rosellm.roserlhf.guard.act import Act, ActKind
+from rosellm.roserlhf.guard.act import UNKNOWN, Act, ActKind
 from rosellm.roserlhf.guard.python.value import STAR
 
 MOST_ACTS = 4000
+MOST_FOLDED = 2000
+LONGEST_FOLDED = 8_000
+"""Characters of a value that is written in the place of the expression that gives it."""
+LONGEST_RESPELLED = 20_000
 LONGEST_TARGET = 400
 """Characters of a shortened target or detail."""
+
+_GETATTR = re.compile(r"\bgetattr\(([A-Za-z_]\w*(?:\.\w+)*), *['\"]([A-Za-z_]\w*)['\"]\)")
 
 
 def short(text: str, most: int = LONGEST_TARGET) -> str:
@@ -35,7 +42,11 @@ class Findings:
     _seen: set[tuple[str, str, str, str]] = field(default_factory=set)
     _starts: list[int] = field(default_factory=list)
     _lines: list[str] = field(default_factory=list)
+    disguised: dict[int, tuple[ast.expr, str | bytes]] = field(default_factory=dict)
+    """Expressions that are the same as a literal and more than a name or a format, with their values."""
     _plain: bool = True
+    _folded: dict[tuple[int, int, int, int], str | bytes] = field(default_factory=dict)
+    _placed: dict[tuple[int, int], str | bytes] = field(default_factory=dict)
 
     def add(self, kind: ActKind, target: str, detail: str = "", node: ast.AST | None = None, **traits: str) -> None:
         """Add an act unless it is there already."""
@@ -47,6 +58,11 @@ class Findings:
         self._seen.add(key)
         span = self.span(node) if node is not None else (0, 0)
         self.acts.append(Act(kind, target, detail, span=span, via=("python",), traits={"where": self.where, **traits}))
+
+    def decoded(self, words: str) -> str:
+        """Return how words were hidden that the program has decoded; empty if they were not."""
+        hidden = (act for act in self.acts[-200:] if act.kind == "decode" and len(act.target) > 7)
+        return next((act.detail for act in hidden if act.target.strip() in words), "")
 
     def at(self, kind: ActKind, target: str, detail: str, span: tuple[int, int]) -> None:
         """Add an act whose place is known already."""
@@ -61,7 +77,7 @@ class Findings:
             if len(self.acts) >= MOST_ACTS:
                 return
             inner = {**act.traits, **traits, "outer": self.where}
-            self.acts.append(replace(act, span=span, via=("python", *disguises, *act.via), traits=inner))
+            self.acts.append(Act(act.kind, act.target, act.detail, act.argument, span, ("python", *disguises, *act.via), inner))
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Return where a node stands."""
@@ -95,6 +111,41 @@ class Findings:
         for line in self._lines:
             self._starts.append(at)
             at += len(line) + 1
+
+    def fold(self, node: ast.expr, value: str | bytes) -> None:
+        """Remember that an expression is the same as a literal."""
+        if type(node) is not ast.Name and type(node) is not ast.JoinedStr and len(self.disguised) < MOST_FOLDED:
+            self.disguised[id(node)] = (node, value)
+        if len(value) <= LONGEST_FOLDED and len(self._folded) < MOST_FOLDED and node.end_lineno and node.end_col_offset:
+            self._folded[node.lineno, node.col_offset, -node.end_lineno, -node.end_col_offset] = value
+
+    def fold_at(self, span: tuple[int, int], value: str | bytes) -> None:
+        """Remember that what stands in a place of the parsed text is the same as a plainer literal."""
+        if len(self._placed) < MOST_FOLDED:
+            self._placed[max(0, span[0] - self.shift), max(0, span[1] - self.shift)] = value
+
+    def folded(self) -> list[tuple[tuple[int, int], str | bytes]]:
+        """Return the places and values of expressions that are the same as literals, in order, none inside another one."""
+        places = {
+            (self.offset(line, column), self.offset(-end_line, -end_column)): value
+            for (line, column, end_line, end_column), value in self._folded.items()
+        }
+        found: list[tuple[tuple[int, int], str | bytes]] = []
+        last = 0
+        for (start, end), value in sorted((self._placed | places).items(), key=lambda one: (one[0][0], -one[0][1])):
+            if last <= start < end and not (isinstance(value, str) and (UNKNOWN in value or STAR in value)):
+                last = end
+                found.append(((start, end), value))
+        return found
+
+    def respelled(self) -> str:
+        """Return the code with literals in the place of expressions that are the same; empty if there are none."""
+        parts, at = [], 0
+        for (start, end), value in self.folded():
+            parts += [self.code[at + self.shift : start + self.shift], repr(value)]
+            at = end
+        code = "".join([*parts, self.code[at + self.shift :]])[:LONGEST_RESPELLED] if parts else ""
+        return _GETATTR.sub(r"\1.\2", code) if "getattr(" in code else code
 
     def source(self, node: ast.AST, most: int = 120) -> str:
         """Return the text of a node, shortened."""

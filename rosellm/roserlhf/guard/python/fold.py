@@ -30,6 +30,8 @@ from rosellm.roserlhf.guard.python.value import Contents, Place, Thing, is_key, 
 LARGEST = 1 << 16
 """Characters, bytes or elements of a folded constant."""
 LARGEST_INTEGER = 1 << 64
+MOST_BITS = 8 * LARGEST
+"""Of an integer that holds a text."""
 ERRORS = (
     ValueError,
     TypeError,
@@ -84,7 +86,7 @@ def small(value: Any) -> bool:
     if kind in (str, bytes, list, tuple, dict, set, bytearray):
         return len(value) <= LARGEST
     if kind is int:
-        return bool(-(LARGEST_INTEGER**4) < value < LARGEST_INTEGER**4)
+        return bool(value.bit_length() <= MOST_BITS)
     return True
 
 
@@ -109,8 +111,8 @@ def _binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
         times = max((x for x in (left, right) if type(x) is int), default=1)
         if size and size * times > LARGEST:
             return NOTHING
-        return left * right if known(left) and known(right) else NOTHING
-    if not (known(left) and known(right)):
+        return left * right if known(left) and known(right) and not _is_huge(left, right) else NOTHING
+    if not (known(left) and known(right)) or (kind not in _LINEAR and _is_huge(left, right)):
         return NOTHING
     if kind is ast.Pow:
         return left**right if abs(left) < LARGEST_INTEGER and 0 <= right <= 64 else NOTHING
@@ -119,6 +121,17 @@ def _binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
     if kind is ast.Mod:
         return left % right
     return BINARY[kind](left, right) if kind in BINARY else NOTHING
+
+
+_LINEAR = frozenset((ast.Sub, ast.BitOr, ast.BitAnd, ast.BitXor, ast.LShift, ast.RShift))
+"""Operators that take time in proportion to an integer's length, whatever the other one is."""
+
+
+def _is_huge(left: Any, right: Any) -> bool:
+    """Tell whether an operator would take quadratic time, or two integers that hold texts."""
+    if type(left) is not int or type(right) is not int:
+        return False
+    return min(left.bit_length(), right.bit_length()) > 256
 
 
 def _add(left: Any, right: Any) -> Any:
@@ -184,6 +197,51 @@ _OTHER_METHODS: dict[type, frozenset[str]] = {
 }
 
 
+def _sliced(owner: Any, index: Any) -> Any:
+    return owner[index] if type(owner) in (str, bytes, bytearray, list, tuple, dict) and sure(owner) else NOTHING
+
+
+def _spelled(kind: type[ast.operator]) -> dict[str, Callable[[Any, Any], Any]]:
+    """Return the special methods of an operator."""
+    name = _SPECIAL[kind]
+    return {f"__{name}__": lambda a, b: _binary(kind, a, b), f"__r{name}__": lambda a, b: _binary(kind, b, a)}
+
+
+_SPECIAL: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Mod: "mod",
+    ast.FloorDiv: "floordiv",
+    ast.Div: "truediv",
+    ast.BitXor: "xor",
+    ast.BitOr: "or",
+    ast.BitAnd: "and",
+    ast.LShift: "lshift",
+    ast.RShift: "rshift",
+    ast.Pow: "pow",
+}
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    **{name: function for kind in _SPECIAL for name, function in _spelled(kind).items()},
+    "__getitem__": _sliced,
+    "__str__": lambda one: str(one) if sure(one) else NOTHING,
+    "__repr__": lambda one: repr(one) if sure(one) else NOTHING,
+    "__format__": lambda one, spec="": formatted(one, -1, text(spec)) if sure(one) else NOTHING,
+    "__len__": lambda one: len(one) if sure(one) else NOTHING,
+    "__iter__": lambda one: list(one) if sure(one) else NOTHING,
+    "__reversed__": lambda one: list(reversed(one)) if sure(one) else NOTHING,
+    "__contains__": lambda one, part: part in one if sure(one) and sure(part) else NOTHING,
+    "__eq__": lambda one, other: one == other if sure(one) and sure(other) else NOTHING,
+    "__ne__": lambda one, other: one != other if sure(one) and sure(other) else NOTHING,
+    "__int__": lambda one: int(one) if sure(one) else NOTHING,
+    "__index__": lambda one: int(one) if sure(one) else NOTHING,
+    "__bytes__": lambda one: bytes(one) if sure(one) and type(one) is not int else NOTHING,
+}
+"""Special methods of constants."""
+OWNERS = {"str": str, "bytes": bytes, "bytearray": bytearray, "list": list, "tuple": tuple, "dict": dict, "int": int, "set": set}
+"""Types whose methods may be called on a constant as a first argument: `str.upper("a")`."""
+
+
 def method(owner: Any, name: str, arguments: list[Any], keywords: Mapping[str, Any]) -> Any:
     """Call a method of a constant."""
     try:
@@ -195,6 +253,8 @@ def method(owner: Any, name: str, arguments: list[Any], keywords: Mapping[str, A
 
 def _method(owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     kind = type(owner)
+    if name in _OPERATORS:
+        return _OPERATORS[name](owner, *arguments)
     if kind in (str, bytes, bytearray):
         if name not in _TEXT_METHODS:
             return NOTHING
@@ -207,7 +267,7 @@ def _method(owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any
         if name == "items":
             return list(owner.items())
         return owner.copy() if name == "copy" else list(getattr(owner, name)())
-    if name == "to_bytes" and arguments and not 0 <= arguments[0] <= 4096:
+    if name == "to_bytes" and arguments and not 0 <= arguments[0] <= LARGEST:
         return NOTHING
     return getattr(owner, name)(*arguments, **keywords)
 
@@ -354,6 +414,11 @@ def _product(*lists: Any, repeat: int = 1) -> Any:
     return list(itertools.product(*lists, repeat=repeat)) if size <= 4096 else NOTHING
 
 
+def _spelled_out() -> list[tuple[str, Callable[[Any, Any], Any]]]:
+    """Return the functions of the module `operator`."""
+    return [(name, _spelled(kind)[f"__{name}__"]) for kind, name in _SPECIAL.items()]
+
+
 DECODERS: dict[str, Callable[..., Any]] = {
     "base64.b64decode": _b64(base64.b64decode),
     "base64.standard_b64decode": _b64(base64.b64decode),
@@ -428,9 +493,10 @@ PURE: dict[str, Callable[..., Any]] = {
     "textwrap.dedent": textwrap.dedent,
     "inspect.cleandoc": textwrap.dedent,
     "unicodedata.lookup": unicodedata.lookup,
-    "operator.add": lambda a, b: _add(a, b),
     "operator.concat": lambda a, b: _add(a, b),
-    "operator.xor": operator.xor,
+    **{f"operator.{name}": function for name, function in _spelled_out()},
+    "operator.getitem": _sliced,
+    "slice": slice,
     "itertools.product": _product,
     "itertools.chain": lambda *lists: _flatten(lists),
     "itertools.chain.from_iterable": _flatten,

@@ -53,6 +53,8 @@ class Machine:
     """Modules whose names were all imported."""
     files: dict[str, str] = field(default_factory=dict)
     """Contents of files that were written, by absolute path."""
+    changes: dict[str, list[str]] = field(default_factory=dict)
+    """What was put in the place of words of a file that is not known otherwise, by absolute path."""
     reads: int = 0
     folders: list[str] = field(default_factory=list)
     """Folders that the program put on its search path for modules."""
@@ -137,6 +139,8 @@ class Machine:
         if self.reads > MOST_NESTED_READS:
             self.findings.add("opaque", "more code inside this code than is read", language, node)
             return []
+        if language == "url" and (how := self.findings.decoded(code)):
+            traits["disguised"] = how
         inner = (scene or self.scene).inside(files={**self.scene.files, **self.files} if self.files else self.scene.files)
         acts = inner.read(language, code.replace(STAR, "*"), inner)
         self.findings.adopt(acts, node, *disguises, **traits)

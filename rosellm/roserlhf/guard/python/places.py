@@ -7,10 +7,13 @@ import re
 from collections.abc import Mapping
 
 from rosellm.roserlhf.guard.act import UNKNOWN
+from rosellm.roserlhf.guard.following import followed
 from rosellm.roserlhf.guard.python.value import STAR
 
 LONGEST = 4096
 _SCHEME = re.compile(r"^(?:file://(?:localhost)?|sqlite(?:\+\w+)?:///|duckdb:///|jar:file:)", re.IGNORECASE)
+
+_PROC = re.compile(r"^/proc/+(?:self|thread-self)(?:/task/[^/]+)?/+(root|cwd)(?=/|$)")
 
 
 def absolute(path: str, workdir: str, home: str, links: Mapping[str, str]) -> str:
@@ -21,24 +24,7 @@ def absolute(path: str, workdir: str, home: str, links: Mapping[str, str]) -> st
         path = (home if user == "~" else f"/home/{user[1:]}" if user != "~root" else "/root") + slash + rest
     if not path.startswith(("/", UNKNOWN)):
         path = posixpath.join(workdir, path)
-    path = normal(path.replace(STAR, "*"))
-    for link, place in links.items():
-        if path == link or path.startswith(link + "/"):
-            return normal(posixpath.join(posixpath.dirname(link), place) + path[len(link) :])
-    return path
-
-
-def normal(path: str) -> str:
-    """Remove `.`, `..` and doubled slashes; `..` after a part that is not known stays."""
-    kept: list[str] = []
-    for part in path.split("/"):
-        if part in ("", "."):
-            continue
-        if part == ".." and kept and UNKNOWN not in kept[-1] and kept[-1] not in ("..", "**"):
-            kept.pop()
-        elif part != ".." or not path.startswith("/") or kept:
-            kept.append(part)
-    return ("/" if path.startswith("/") else "") + "/".join(kept) or "/"
+    return followed(path.replace(STAR, "*"), workdir, links)
 
 
 def of_module(name: str, standard: bool) -> str:

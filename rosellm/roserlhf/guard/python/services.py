@@ -14,7 +14,9 @@ from rosellm.roserlhf.guard.python.machine import each
 from rosellm.roserlhf.guard.python.value import (
     STAR,
     Contents,
+    Place,
     Thing,
+    options,
     sources,
     text,
 )
@@ -26,22 +28,75 @@ if TYPE_CHECKING:
 def _execute(call: Call) -> Any:
     """SQL: what it writes, and the files that it names."""
     owner = call.owner
+    _statement(call)
     if not (
         type(owner) is Thing and (owner.name.startswith(("database", "duckdb", "pandasql", "polars")) or owner.name.startswith("?"))
     ):
         return effects.guess(call)
     words = text(call.argument(0))
     for path in _QUOTED.findall(words[:4096]):
-        effects.reads(call, path, "sql")
+        effects.reads(call, Place(path.replace("*", STAR)) if "*" in path else path, "sql")
     if type(owner.subject) is str and _SQL_WRITES.match(words):
         call.machine.findings.add("write", owner.subject, "sql", call.node, sql=effects.short(words, 160))
     return Contents((owner.subject,)) if type(owner.subject) is str else NOTHING
+
+
+_STATEMENT = re.compile(
+    r"\s*(?:--[^\n]*\n\s*)*(?:\(\s*)?(?:select|with|table|values|insert|update|delete|drop|create|alter|copy|explain|do|call|set|grant|"
+    r"refresh|show|truncate|declare|prepare|execute|lock|comment|vacuum|analyze|merge|attach|describe|reset|listen)\b",
+    re.IGNORECASE,
+)
+
+
+def _statement(call: Call) -> None:
+    """Add a statement that a database is given, with the values that it is filled with."""
+    given = call.argument(0, "sql")
+    for one in options(given):
+        words = text(one.subject if type(one) is Thing and type(one.subject) is str else one)
+        if _STATEMENT.match(words[:400]):
+            filling = [text(value) for value in _flat([*call.arguments[1:3], *call.keywords.values()])]
+            full = effects.short(" ".join([words, *filling]), 2000)
+            call.machine.findings.add("run", "sql", full, call.node, sql="yes")
+
+
+def _flat(values: list[Any]) -> list[Any]:
+    """Return the texts among arguments and in the lists and tables that they are."""
+    found: list[Any] = []
+    for one in values:
+        inner = list(one.values()) if type(one) is dict else list(one) if type(one) in (list, tuple) else [one]
+        found += [value for value in inner[:16] if type(value) is str]
+    return found
+
+
+def _read_sql(call: Call) -> Any:
+    """`pandas.read_sql(statement, connection)`."""
+    _statement(call)
+    return effects.guess(call)
+
+
+_DATA_SETS = {"sklearn": "www.openml.org", "openml": "www.openml.org", "ucimlrepo": "archive.ics.uci.edu"}
+
+
+def _data_set(call: Call) -> Any:
+    """A data set that somebody publishes, by its name."""
+    name = text(call.argument(0, "name", call.keywords.get("id", call.keywords.get("data_id", UNKNOWN))))
+    host = _DATA_SETS.get(call.name.partition(".")[0], "data.invalid")
+    call.machine.findings.add("fetch", f"https://{host}/data/{name}", call.name, call.node, data_set=name or UNKNOWN)
+    return Contents((f"https://{host}/data/{name}",))
 
 
 _QUOTED = re.compile(r"""['"]((?:[\w.\-]*/)[^'"\s]{1,400}|[\w\-]+\.(?:csv|parquet|json|db|sqlite))['"]""")
 
 
 _SQL_WRITES = re.compile(r"\s*(?:insert|update|delete|drop|create|replace|alter|truncate|attach|vacuum)\b", re.IGNORECASE)
+
+
+def _queried(call: Call) -> Any:
+    """`connection.sql(statement)`: a method that is called so elsewhere, too."""
+    owner = call.owner
+    _statement(call)
+    known = type(owner) is Thing and owner.name.startswith(("database", "duckdb"))
+    return _execute(call) if known else effects.guess(call)
 
 
 def _duck(call: Call) -> Any:
@@ -177,6 +232,14 @@ HANDLERS: dict[str, Callable[[Call], Any]] = {
     **each("git.Repo.clone_from git.Repo.clone dulwich.porcelain.clone pygit2.clone_repository", _clone),
     **each("get_ipython().run_line_magic get_ipython().run_cell_magic get_ipython().magic", _magic),
     **each("pkgutil.iter_modules pkgutil.walk_packages", _modules_in),
+    **each(
+        "sklearn.datasets.fetch_openml openml.datasets.get_dataset openml.tasks.get_task ucimlrepo.fetch_ucirepo seaborn.load_dataset "
+        "statsmodels.api.datasets.get_rdataset statsmodels.datasets.get_rdataset tensorflow_datasets.load tfds.load pmlb.fetch_data "
+        "sklearn.datasets.fetch_kddcup99 sklearn.datasets.fetch_california_housing sklearn.datasets.fetch_covtype "
+        "sklearn.datasets.fetch_20newsgroups ir_datasets.load torchvision.datasets.MNIST torchvision.datasets.CIFAR10",
+        _data_set,
+    ),
+    **each("pandas.read_sql pandas.read_sql_query polars.read_database connectorx.read_sql", _read_sql),
     "sys.modules.get": _module,
     "sys.modules.setdefault": _set_module,
     "sys.modules.__setitem__": _set_module,
@@ -184,6 +247,7 @@ HANDLERS: dict[str, Callable[[Call], Any]] = {
 }
 """Functions, by canonical name."""
 METHODS: dict[str, Callable[[Call], Any]] = {
+    **each("sql query from_query execute_async fetch fetchrow fetchval raw", _queried),
     "execute": _execute,
     "executemany": _execute,
     "executescript": _execute,

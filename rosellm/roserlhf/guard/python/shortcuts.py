@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import bisect
+import functools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.python.findings import short
 from rosellm.roserlhf.guard.python.machine import Machine
 from rosellm.roserlhf.guard.python.value import known, names_in
@@ -15,7 +19,7 @@ MOST_BODY = 400
 """Statements of a function that are looked at."""
 
 
-def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, is_respelled: bool = False) -> None:
     """Add the shortcuts that a function takes.
 
     `code` acts, with `name` the function's and `parameters` how many it has:
@@ -42,7 +46,50 @@ def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> 
     _literals(machine, node, body, parameters)
     _cases(machine, node, body, parameters)
     _table(machine, node, body, parameters)
-    _counts(machine, node, body)
+    _counts(machine, node, body, is_respelled or _speaks_of_memory(machine.findings.code))
+
+
+@functools.lru_cache(16)
+def _speaks_of_memory(code: str) -> bool:
+    return any(word in code for word in _KEYS_OF_MEMORY)
+
+
+def again(machine: Machine, body: Sequence[ast.stmt]) -> None:
+    """Add the shortcuts that a disguise hid: expressions that are the same as literals, or as attributes, become these."""
+    disguised = [(node, value) for node, value in machine.findings.disguised.values() if _is_sure(value)]
+    lines = sorted({node.lineno for node, _ in disguised})
+    for node, value in disguised:
+        _become(node, value)
+    known = {(act.target, act.traits.get("name", "")) for act in machine.findings.acts if act.kind == "code"}
+    outer, machine.findings = machine.findings, replace(machine.findings, acts=[])
+    todo: list[ast.AST] = list(body) if lines else []
+    while todo:
+        one = todo.pop()
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.If | ast.Try | ast.With):
+            at = bisect.bisect_left(lines, one.lineno)
+            if at < len(lines) and lines[at] <= (one.end_lineno or one.lineno):
+                if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+                    function(machine, one, is_respelled=True)
+                elif isinstance(one, ast.Try):
+                    swallowed(machine, one)
+                todo.extend(one.body)
+    found, machine.findings = machine.findings.acts, outer
+    outer.acts += [act for act in found if (act.target, act.traits.get("name", "")) not in known]
+
+
+def _is_sure(value: str | bytes) -> bool:
+    return not (isinstance(value, str) and UNKNOWN in value)
+
+
+def _become(node: ast.expr, value: str | bytes) -> None:
+    """Turn an expression, in its place, into the literal that it is the same as, or a call of `getattr` into an attribute."""
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr" and isinstance(value, str):
+        owner = node.args[0]
+        node.__class__ = ast.Attribute  # type: ignore[assignment]
+        node.value, node.attr, node.ctx = owner, value, ast.Load()  # type: ignore[attr-defined]
+    else:
+        node.__class__ = ast.Constant
+        node.value, node.kind = value, None  # type: ignore[attr-defined]
 
 
 def _add(machine: Machine, target: str, detail: str, node: ast.AST, parameters: set[str], **traits: str) -> None:
@@ -211,7 +258,7 @@ def _looked_up(node: ast.expr | None) -> tuple[ast.expr | None, ast.expr | None]
     return None, None
 
 
-def _counts(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body: list[ast.stmt]) -> None:
+def _counts(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body: list[ast.stmt], by_memory: bool) -> None:
     """A function that behaves by how often it was called, or by where its input lies in memory."""
     counted = {
         one.target.id if isinstance(one.target, ast.Name) else ast.unparse(one.target)
@@ -227,7 +274,7 @@ def _counts(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body
         ):
             _add(machine, "counts its calls", short(ast.unparse(one.test), 120), node, set())
     keys = [one.value for one in body if isinstance(one, ast.Assign)] + [one.test for one in body if isinstance(one, ast.If)]
-    for key in keys[:40]:
+    for key in keys[:40] if by_memory else ():
         for inner in ast.walk(key):
             name = getattr(getattr(inner, "func", None), "attr", getattr(getattr(inner, "func", None), "id", ""))
             if isinstance(inner, ast.Call) and name in _KEYS_OF_MEMORY:

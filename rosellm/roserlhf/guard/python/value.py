@@ -222,7 +222,7 @@ def sure(value: Any) -> bool:
     return kind in _PLAIN or kind is range or (kind in _HOLDING and _through(value, whole=True))
 
 
-_PLAIN = frozenset({str, bytes, int, float, bool, type(None), complex, bytearray})
+_PLAIN = frozenset({str, bytes, int, float, bool, type(None), complex, bytearray, slice})
 _HOLDING = frozenset({list, tuple, set, dict})
 MOST_PARTS = 70_000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from rosellm.roserlhf.guard.act import UNKNOWN
@@ -13,7 +14,8 @@ LONGEST = 1500
 _WORDS = re.compile(
     r"[^\W\d_]{2}[^\w\s]{0,3}[\s\u00ad\u200b-\u200f\u2060\ufeff]\W{0,3}[^\W\d_]{2}|[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{4}"
 )
-_PREFIX = re.compile(r"[\"']+")
+_ESCAPED = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{|[0-7]{2,3})")
+"""An escape where a letter could stand."""
 
 
 def add(findings: Findings, text: str) -> None:
@@ -35,6 +37,8 @@ def add(findings: Findings, text: str) -> None:
             start = start if comment else found.start()
             comment.append(words.lstrip("#! ").rstrip())
             end = found.end()
+        elif "\\" in words and _ESCAPED.search(words) and not text[found.start() - 1 : found.start()].isalnum():
+            count += _unescape(findings, words, found.span())
         elif len(words) > 8:
             quotes = 3 if words[:3] in ('"""', "'''") and len(words) > 6 else 1
             count += _add(findings, words[quotes:-quotes], "literal", *found.span())
@@ -42,6 +46,29 @@ def add(findings: Findings, text: str) -> None:
             return
     if comment:
         _add(findings, " ".join(comment), "comment", start, end)
+
+
+def add_folded(findings: Findings) -> None:
+    """Add what the strings say that are computed."""
+    for (start, end), value in findings.folded()[:MOST]:
+        if isinstance(value, str):
+            _add(findings, value, "literal", start + findings.shift, end + findings.shift)
+
+
+def add_code(findings: Findings, code: str, node: ast.AST | None) -> None:
+    """Add code as it reads without a disguise: judges look at it; it is neither a path nor words, which have acts of their own."""
+    if code:
+        findings.add("decode", f"{len(code)} characters of code", "respelled", node, text=code)
+
+
+def _unescape(findings: Findings, words: str, span: tuple[int, int]) -> bool:
+    """Add a literal as it reads without escapes."""
+    try:
+        value = ast.literal_eval(words)
+    except (ValueError, SyntaxError):
+        return False
+    findings.fold_at(span, value)
+    return False
 
 
 def _add(findings: Findings, words: str, where: str, start: int, end: int) -> bool:

@@ -16,9 +16,11 @@ from rosellm.roserlhf.guard.shell.file import act_on, read_content, read_path
 from rosellm.roserlhf.guard.shell.language import run_shell
 from rosellm.roserlhf.guard.shell.path import logical
 from rosellm.roserlhf.guard.shell.shell import Shell, shortened
-from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, mapped, one_of
+from rosellm.roserlhf.guard.shell.value import ANYTHING, BLANKS, NOTHING, Value, mapped, one_of, split
 
 _FORMAT: Final = re.compile(r"%(?:%|[-+ #0]*(?:\d+|\*)?(?:\.(\d+|\*))?([a-zA-Z]|\([^)]*\)T))")
+_AT_END: Final = frozenset(["EXIT", "0", "ERR", "DEBUG", "RETURN"])
+"""Traps that run within the command that sets them."""
 _NUMERIC_ESCAPE: Final = re.compile(r"\\(?:x[0-9a-fA-F]|0?[0-7]{2}|u[0-9a-fA-F])")
 
 
@@ -145,16 +147,25 @@ def _read(shell: Shell, argv: list[str]) -> Value:
             names.append(word)
     lines = shell.lines_of(shell.stdin) if shell.stdin is not None else [UNKNOWN]
     if array:
-        shell.state.set("array", array, [(word,) for line in lines[:1] for word in line.split()])
+        shell.state.set("array", array, [(word,) for line in lines[:1] for word in split(line, shell.separators)])
         return NOTHING
     for at, name in enumerate(names or ["REPLY"]):
         last = at == len(names or ["REPLY"]) - 1
         found = []
         for line in lines:
-            pieces = line.split(None, at) if last else line.split()
+            pieces = _pieces(line, shell.separators, at if last else -1)
             found.append(pieces[at].strip() if at < len(pieces) else (UNKNOWN if UNKNOWN in line else ""))
         shell.state.set("var", name, one_of(found or [""]))
     return NOTHING
+
+
+def _pieces(line: str, separators: str, most: int) -> list[str]:
+    """Split a line for `read`; beyond `most` cuts it stays whole."""
+    if separators == BLANKS:
+        return line.split(None, most)
+    if most <= 0 or not separators:
+        return [line] if most == 0 or not separators else split(line, separators)
+    return re.split(f"[{re.escape(separators)}]", line, maxsplit=most)
 
 
 def _mapfile(shell: Shell, argv: list[str]) -> Value:
@@ -218,7 +229,10 @@ def _trap(shell: Shell, argv: list[str]) -> Value:
     words = [word for word in argv[1:] if word not in ("--",)]
     if len(words) < 2 or words[0] in ("-", "-p", "-l"):
         return NOTHING
-    shell.act("schedule", shortened(words[0]), f"trap {' '.join(words[1:])}")
+    if "in_file" in shell.traits or not all(word.upper().removeprefix("SIG") in _AT_END for word in words[1:]):
+        shell.act("schedule", shortened(words[0]), f"trap {' '.join(words[1:])}")
+    elif words[0] not in shell.endings:
+        shell.endings.append(words[0])
     mark = shell.state.mark()
     shell.evaluate(words[0], "trap")
     shell.leave(mark)

@@ -45,10 +45,12 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     inner = list(redirects)
     mark = shell.state.mark()
     shell.at(node)
+    alone = max((one.end_byte for one in assignments_alone(shell, node)), default=0)
     for child in node.children:
         kind = child.type
         if kind == "variable_assignment":
-            before.append(assign(shell, child, quiet=True))
+            if child.end_byte > alone:
+                before.append(assign(shell, child, quiet=True))
         elif kind in ("file_redirect", "herestring_redirect"):
             inner.append(child)
         elif kind == "number" and redirects and child.end_byte == redirects[0].start_byte:
@@ -64,6 +66,21 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     with redirections(shell, inner) as redirected:
         shell.at(node)
         return redirected.out(run_words(shell, [*found, *redirected.words], before))
+
+
+def assignments_alone(shell: Shell, node: Node) -> list[Node]:
+    """Return the assignments in front of a command that stand on lines of their own: the grammar takes them for the command's."""
+    found: list[Node] = []
+    last = 0
+    for child in node.children:
+        if child.type != "variable_assignment" or (following := child.next_sibling) is None:
+            break
+        found.append(child)
+        if following.start_point.row != child.end_point.row and b"\n" in shell.source.data[
+            child.end_byte : following.start_byte
+        ].replace(b"\\\n", b""):
+            last = len(found)
+    return found[:last]
 
 
 def run_words(shell: Shell, words: list[Value], before: list[tuple[str, Value]] | None = None) -> Value:
@@ -87,13 +104,17 @@ def run_words(shell: Shell, words: list[Value], before: list[tuple[str, Value]] 
 
 def _with_variables(shell: Shell, words: list[Value], before: list[tuple[str, Value]]) -> Value:
     """Read a command with assignments in front of it, which hold for this command alone."""
-    mark = shell.state.mark()
+    outside = {name: shell.state.get("var", name) for name, _ in before}
     for name, value in before:
         shell.act("environment", name, f"set {shortened(value[0])}")
         shell.state.set("var", name, value)
     printed = run_words(shell, words)
     if words[0] not in (("eval",), (".",), ("source",), ("export",), (":",)):
-        shell.leave(mark)
+        for name, was in outside.items():
+            if was is None:
+                shell.state.drop("var", name)
+            else:
+                shell.state.set("var", name, was)
     return printed
 
 

@@ -33,6 +33,7 @@ _RUNS: Final = re.compile(
 
 def statements(shell: Shell, code: str, program: str) -> bool:
     """Read SQL with the client's own commands; tell whether it changes the database."""
+    shell.act("run", "sql", shortened(code, 2_000), sql="yes")
     for found in _READS.finditer(code):
         read_path(shell, next(group for group in found.groups() if group), program)
     for found in _WRITES.finditer(code):

@@ -16,6 +16,7 @@ from rosellm.roserlhf.guard.shell import (
     interpreters,
     network,
     packages,
+    patches,
     processes,
     searching,
     transfer,
@@ -39,6 +40,7 @@ for _module in (
     interpreters,
     network,
     packages,
+    patches,
     processes,
     searching,
     transfer,
@@ -90,6 +92,7 @@ def acts_of_shell(command: str, scene: Scene) -> list[Act]:
     shell.source = source
     try:
         execute(shell, source.root)
+        _end(shell)
     except RecursionError:
         shell.act("opaque", "nested too deeply")
         words_of(shell, command[:LONGEST])
@@ -97,3 +100,12 @@ def acts_of_shell(command: str, scene: Scene) -> list[Act]:
         shell.act("opaque", "too long")
         words_of(shell, command[LONGEST:])
     return shell.acts
+
+
+def _end(shell: Shell) -> None:
+    """Read the traps of the command's end with what is known then; what they were seen to do is not noted again."""
+    for code in shell.endings[:20]:
+        before = len(shell.acts)
+        shell.evaluate(code, "trap")
+        known = {(act.kind, act.target, act.detail) for act in shell.acts[:before]}
+        shell.acts[before:] = [act for act in shell.acts[before:] if (act.kind, act.target, act.detail) not in known]

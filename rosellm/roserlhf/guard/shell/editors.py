@@ -11,14 +11,13 @@ from rosellm.roserlhf.guard.shell.escapes import ansi
 from rosellm.roserlhf.guard.shell.file import act_on, read_path, write_path
 from rosellm.roserlhf.guard.shell.program import Arguments
 from rosellm.roserlhf.guard.shell.shell import Shell, shortened
+from rosellm.roserlhf.guard.shell.substitution import edited
 from rosellm.roserlhf.guard.shell.table import programs
 from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined, mapped
 
 _FILE: Final = re.compile(r"(?:^|[;{}\n/\d$])[ \t]*([rRwW])[ \t]+([^\n;}]+)")
 _FLAG_W: Final = re.compile(r"[/|,#@!:][gpIMi\d]*w[ \t]+([^\n;}]+)")
 _RUNS: Final = re.compile(r"(?:^|[;{}\n\d$/])[ \t]*e[ \t]+([^\n]+)")
-_SUBSTITUTION: Final = re.compile(r"\s*s([/|,#@!:%_^])((?:\\.|(?!\1)[^\\\n])*)\1((?:\\.|(?!\1)[^\\\n])*)\1([gIi\d]*)\s*")
-_TRANSLITERATION: Final = re.compile(r"\s*y([/|,#@!:])((?:\\.|(?!\1)[^\\\n])*)\1((?:\\.|(?!\1)[^\\\n])*)\1\s*")
 _EX: Final = re.compile(
     r"^[:\s]*(?:sil(?:ent)?!?\s+)?(?:[%.,$\d']*)(args?|argadd|e(?:dit)?|r(?:ead)?|w(?:rite)?|sav(?:eas)?|x|wq|so(?:urce)?|sp(?:lit)?|vs(?:plit)?"
     r"|tabe(?:dit)?|vi(?:ew)?|f(?:ile)?|new|diffs?|vimgrep|luafile|pyf(?:ile)?)(!?)(?:\s+(.*))?$"
@@ -39,18 +38,19 @@ def _sed(shell: Shell, argv: list[str]) -> Value:
     for code in codes:
         _script(shell, code)
     in_place = "in_place" in arguments.flags or any(word.startswith("--in-place") for word in argv)
+    extended = "extended" in arguments.flags
     contents: list[Value] = []
     for file in files:
         content = read_path(shell, file, "sed -i" if in_place else "sed")
         if in_place:
-            changed = mapped(lambda text: _edited(text, codes), content)
+            changed = mapped(lambda text: edited(text, codes, extended=extended), content)
             given = {"script": shortened("; ".join(codes), 400)}
             write_path(shell, file, "sed -i", "in place", None if changed == ANYTHING else changed, given=given)
         contents.append(content)
     if in_place:
         return NOTHING
     value = joined(contents) if contents else (shell.stdin if shell.stdin is not None else ANYTHING)
-    return mapped(lambda text: _edited(text, codes), value)
+    return mapped(lambda text: edited(text, codes, extended=extended), value)
 
 
 def _script(shell: Shell, code: str) -> None:
@@ -63,24 +63,6 @@ def _script(shell: Shell, code: str) -> None:
         write_path(shell, found[1].strip(), "sed w", "truncate")
     for found in _RUNS.finditer(code):
         shell.evaluate(found[1], "sed", new=True)
-
-
-def _edited(text: str, codes: list[str]) -> str:
-    """Apply a script that only substitutes plain text; of other scripts the text is one that holds what was there."""
-    if text == UNKNOWN or len(text) > 20_000:
-        return text
-    for code in codes:
-        if (found := _SUBSTITUTION.fullmatch(code)) is not None:
-            old, new = found[2], found[3]
-            if re.search(r"[\\.*\[\]^$&]", old + new):
-                plain = re.sub(r"\\([./\-_])", r"\1", old)
-                if re.search(r"[\\*\[\]^$]", plain) or "." in old.replace("\\.", "") or re.search(r"[\\&]", new):
-                    continue
-                old = plain
-            text = text.replace(old, new) if "g" in found[4] else "\n".join(line.replace(old, new, 1) for line in text.split("\n"))
-        elif (found := _TRANSLITERATION.fullmatch(code)) is not None and len(found[2]) == len(found[3]):
-            text = text.translate(str.maketrans(found[2], found[3]))
-    return text
 
 
 def _vim(shell: Shell, argv: list[str]) -> Value:

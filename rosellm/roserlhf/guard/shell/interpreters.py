@@ -9,7 +9,9 @@ from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell import command as commands
 from rosellm.roserlhf.guard.shell.file import act_on, read_content, read_path
 from rosellm.roserlhf.guard.shell.language import code_from_stdin, printed_by, run_shell, script, unknown_program
+from rosellm.roserlhf.guard.shell.program import Arguments
 from rosellm.roserlhf.guard.shell.shell import Shell
+from rosellm.roserlhf.guard.shell.table import programs
 from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined
 
 _SHELL_VALUES: Final = frozenset(["-o", "+o", "-O", "+O", "--rcfile", "--init-file"])
@@ -123,10 +125,19 @@ def _linker(shell: Shell, argv: list[str]) -> Value:
     return commands.dispatch(shell, words) if words else NOTHING
 
 
+def _flock(shell: Shell, argv: list[str]) -> Value:
+    """`flock FILE COMMAND`, `flock FILE -c CODE`."""
+    words = Arguments(programs()["flock"], argv[1:]).rest[1:]
+    if words[:1] and words[0] in ("-c", "--command"):
+        return shell.evaluate(words[1], new=True) if len(words) > 1 else NOTHING
+    return commands.dispatch(shell, words) if words else NOTHING
+
+
 READERS: Final[dict[str, Callable[[Shell, list[str]], Value]]] = {
     **dict.fromkeys(["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "rbash", "mksh", "csh", "tcsh", "yash"], _shell),
     "python": _python,
     "ipython": _python,
+    "flock": _flock,
     **dict.fromkeys(["busybox", "toybox"], _busybox),
     **dict.fromkeys(["ld-linux-x86-64.so.2", "ld-linux.so.2", "ld.so", "ld-musl-x86_64.so.1", "ld-linux-aarch64.so.1"], _linker),
 }

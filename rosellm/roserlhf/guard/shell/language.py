@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell.file import act_on, language_of, read_content
+from rosellm.roserlhf.guard.shell.packed import unpacked
 from rosellm.roserlhf.guard.shell.path import looks_like_path
 from rosellm.roserlhf.guard.shell.shell import Shell
 from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined
+
+_PACKING: Final = frozenset(["perl", "ruby", "php", "js"])
+_LITERAL: Final = 4_000
+"""Characters of a literal that the readers of these languages take; a longer one that was packed is read as a command."""
 
 
 def unknown_program(shell: Shell, called: str, arguments: list[str]) -> Value:
@@ -73,8 +80,16 @@ def code_from_stdin(shell: Shell, name: str, language: str) -> Value:
 
 def printed_by(shell: Shell, language: str, code: str, *disguise: str) -> Value:
     """Read code of another language; return what it prints: `text` acts of `print`, else payloads that it decodes."""
+    texts: list[str] = []
+    if language in _PACKING:
+        folded = unpacked(code)
+        code, texts = folded.code, folded.printed
+        for how, hidden in folded.hidden:
+            shell.note_decoded(how, hidden)
+            if len(hidden) > _LITERAL:
+                shell.evaluate(hidden, how, new=True)
     found = shell.read(language, code, *disguise)
-    texts = [act.target for act in found if act.kind == "text" and act.detail == "print"]
+    texts = texts or [act.target for act in found if act.kind == "text" and act.detail == "print"]
     if not texts and any(word in code for word in ("print", "write", "puts", "echo", "say", "console.log")):
-        texts = [act.target for act in found if act.kind == "decode"]
+        texts = [act.target for act in found if act.kind == "decode" and act.detail != "respelled"]
     return ("\n".join(texts) + "\n",) if texts else ANYTHING

@@ -12,12 +12,14 @@ from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell import command as commands
 from rosellm.roserlhf.guard.shell.braces import expanded
 from rosellm.roserlhf.guard.shell.file import read_path, write_path
+from rosellm.roserlhf.guard.shell.patches import apply_patch
 from rosellm.roserlhf.guard.shell.program import Arguments, apply
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
 from rosellm.roserlhf.guard.shell.table import programs
-from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, known
+from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value
 
 _HOST: Final = re.compile(r"(?i)^\s*(?:host|x-forwarded-host|:authority)\s*:\s*(\S+)")
+_ADDRESS: Final = re.compile(r"""(?im)^\s*(?:--|-)?url\s*[=:\s]\s*["']?([^\s"']+)""")
 _NAMES_FILES: Final = re.compile(r"^(?:ls-files|ls-tree|diff|grep|status|show|log)$")
 
 
@@ -48,6 +50,9 @@ def _fetch(shell: Shell, argv: list[str]) -> Value:
                 read_path(shell, value[1:], f"{name} {option}")
         elif role == "resolve":
             shell.read("url", f"https://{value.split(':')[0].lstrip('+-')}/", program=name)
+        elif role == "config":
+            for text in read_path(shell, value, f"{name} {option}"):
+                addresses += [found[1] for found in _ADDRESS.finditer(text)]
         elif role == "list":
             for text in read_path(shell, value, f"{name} {option}"):
                 addresses += [line for line in text.split() if "." in line and line != UNKNOWN]
@@ -78,9 +83,8 @@ def _git(shell: Shell, argv: list[str]) -> Value:
         (word for at, word in enumerate(words) if not word.startswith("-") and (at == 0 or words[at - 1] not in ("-C", "-c"))), ""
     )
     shell.read("git", shlex.join(words))
-    if verb in ("apply", "am") and known(shell.stdin):
-        for text in shell.stdin or ():
-            shell.read("patch", text)
+    if verb in ("apply", "am") and shell.stdin is not None:
+        apply_patch(shell, shell.stdin, [words[at + 1] for at, word in enumerate(words[:-1]) if word == "-C"])
     if verb == "bisect" and "run" in words:
         commands.dispatch(shell, words[words.index("run") + 1 :])
     if verb == "submodule" and "foreach" in words:

@@ -13,6 +13,9 @@ from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, known, 
 from rosellm.roserlhf.guard.shell.wildcard import compiled
 
 _HEAD: Final = re.compile(r"([#!]?)([A-Za-z_]\w*|\d+|[@*#?$!-])(?:\[([^\]]*)\])?([\s\S]*)")
+_USUAL: Final = {"SHELL": ("/bin/bash",), "BASH": ("/bin/bash",), "OSTYPE": ("linux-gnu",), "MACHTYPE": ("x86_64-pc-linux-gnu",)}
+_PATH: Final = ("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",)
+"""Only where letters are cut out of it: as a list of directories it is not known."""
 _DEFAULT: Final = re.compile(r"(:?[-=?+])([\s\S]*)")
 
 
@@ -42,6 +45,8 @@ def parameter(shell: Shell, inner: str, depth: int = 0) -> Value | list[Value]:
     value = _plain(shell, name, index)
     if rest and (default := _DEFAULT.fullmatch(rest)):
         return _defaulted(shell, name, value, default[1], default[2], depth)
+    if value is None and rest and name == "PATH":
+        value = _PATH
     if value is None:
         return ANYTHING
     if not rest:
@@ -72,7 +77,7 @@ def _plain(shell: Shell, name: str, index: str | None) -> Value | list[Value] | 
         return ("self",)
     array = state.get("array", name)
     if index is None:
-        return state.get("var", name) if array is None else (array[0] if array else NOTHING)
+        return state.get("var", name, _USUAL.get(name)) if array is None else (array[0] if array else NOTHING)
     if index in ("@", "*"):
         return (
             list(array) if array is not None else ([state.get("var", name)] if state.get("var", name) is not None else [ANYTHING])

@@ -151,7 +151,8 @@ def _later(shell: Shell, argv: list[str]) -> Value:
     """`nohup`, `setsid`, `daemonize`: a command that outlives this one."""
     name = argv[0].rpartition("/")[2]
     arguments = Arguments(programs()["nohup"], argv[1:])
-    shell.act("schedule", shortened(" ".join(arguments.rest)), name)
+    if shell.beside or name in ("daemonize", "start-stop-daemon") or {"-f", "--fork"} & set(argv[1:3]):
+        shell.act("schedule", shortened(" ".join(arguments.rest)), name)
     return commands.dispatch(shell, arguments.rest) if arguments.rest else NOTHING
 
 

@@ -84,6 +84,9 @@ class Arguments:
                 return 0 if glued else 1
             if option in spec.flags:
                 self._flag(spec.flags[option])
+            elif word[place + 1 :].startswith(("/", "~/", "../")):
+                self.valued.append((option, "any", word[place + 1 :]))
+                break
         return 0
 
     def _flag(self, meaning: str) -> None:
@@ -148,12 +151,16 @@ def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: d
         dispatch(shell, [*found.rest, UNKNOWN])
     roles = assigned(_roles(spec, found), len(found.operands))
     contents = [(role, apply(shell, role, operand, name, traits)) for operand, role in zip(found.operands, roles, strict=False)]
+    for operand in [*found.operands[len(roles) :], *(o for o, role in zip(found.operands, roles, strict=False) if role == "value")]:
+        if operand.startswith(("/", "~/", "../")):  # what a row does not know well enough
+            apply(shell, "any", operand, name, traits)
     if spec.prints == "nothing":
         return NOTHING
     if spec.prints == "input":
         taken = [value for role, value in contents if role in ("read", "edit")]
         return joined(taken) if taken else (shell.stdin if shell.stdin is not None else ANYTHING)
-    return ANYTHING
+    said = [value for value in printed if value not in (NOTHING, ANYTHING)] if spec.script else []
+    return joined(said) if said else ANYTHING
 
 
 def _roles(spec: Program, found: Arguments) -> list[tuple[str, bool]]:

@@ -70,6 +70,8 @@ class _Expression:
 
     def _read(self, words: list[str]) -> None:
         group: list[str] = []
+        since = 0  # names that were added since the last action or the last alternative outside of brackets
+        depth = 0
         at, negated = 0, False
         while at < len(words):
             word = words[at]
@@ -87,11 +89,15 @@ class _Expression:
                 at = stop + 1
             elif word == "-prune":
                 if not any(one in _RUNS or one == "-print" for one in words[at : at + 1]):
-                    self.excluded += group
+                    self.excluded += self.names[since:] + group
+                    del self.names[since:]
                     group = []
-            elif word in ("-o", "-or", "\\("):
+            elif word in ("(", "\\(", ")", "\\)"):
+                depth += 1 if word.endswith("(") else -1
+            elif word in ("-o", "-or"):
                 self.names += group
                 group = []
+                since = len(self.names) if depth <= 0 else since
             elif word == "-delete":
                 self.deletes = True
             elif word in _FILES:

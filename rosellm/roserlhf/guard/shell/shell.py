@@ -11,11 +11,12 @@ from rosellm.roserlhf.guard.scene import DEEPEST, Scene
 from rosellm.roserlhf.guard.shell.path import absolute, unlinked
 from rosellm.roserlhf.guard.shell.state import LASTING, State
 from rosellm.roserlhf.guard.shell.syntax import Source, parse
-from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, mapped, one_of
+from rosellm.roserlhf.guard.shell.value import ANYTHING, BLANKS, NOTHING, Value, mapped, one_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_LONGEST_DECODED: Final = 20_000
 _EVIDENCE: Final = 200
 """Characters of a text that an act keeps."""
 _CALLS: Final = 24
@@ -31,6 +32,8 @@ class Shell:
     Attributes:
         stdin: what the command that is read now gets on its standard input; None: nothing is known to be connected.
         linked: whether any link is known.
+        beside: whether what is read now was put into the background.
+        endings: code of traps that runs when the command ends.
         program: name of the program that is read now, for the acts of its redirections.
     """
 
@@ -51,8 +54,10 @@ class Shell:
         self._resolved: dict[tuple[str, Value, int], Value] = {}
         self._run = run
         self._calls = 0
+        self.endings: list[str] = []
+        self.beside = False
         self.state.set("cwd", "", (scene.workdir,))
-        for name, value in {"HOME": scene.home, **scene.variables, "PWD": scene.workdir, "IFS": " \t\n"}.items():
+        for name, value in {"HOME": scene.home, **scene.variables, "PWD": scene.workdir, "IFS": BLANKS}.items():
             self.state.set("var", name, (value,))
 
     # --- acts
@@ -70,7 +75,13 @@ class Shell:
         """Note a payload that was hidden by an encoding."""
         if text.strip() and len(self.decoded) < 64 and text not in self.decoded:
             self.decoded[text] = how
-            self.act("decode", shortened(text), how)
+            self.act("decode", shortened(text), how, text=text[:_LONGEST_DECODED])
+
+    def _note_run(self, code: str) -> None:
+        """Note of payloads that were hidden that they are read as code now: their acts say what they do."""
+        for at, act in enumerate(self.acts):
+            if act.kind == "decode" and "runs" not in act.traits and (text := act.traits.get("text", "").strip()) and text in code:
+                self.acts[at] = replace(act, traits={**act.traits, "runs": "yes"})
 
     def at(self, node: Node) -> None:
         """Say which part of the text is read now."""
@@ -82,6 +93,12 @@ class Shell:
     def cwd(self) -> Value:
         """The directory, or what it may be."""
         return self.state.get("cwd", "")  # type: ignore[no-any-return]
+
+    @property
+    def separators(self) -> str:
+        """What words are split at where they are expanded."""
+        found: Value | None = self.state.get("var", "IFS")
+        return BLANKS if found is None or UNKNOWN in found[0] else found[0]
 
     def link(self, path: str) -> str | None:
         """Return what a known link points to."""
@@ -158,6 +175,8 @@ class Shell:
             self.act("opaque", "shell code nested too deeply")
             return ANYTHING
         via, self.via = self.via, (*self.via, *disguise, "shell")
+        if self.decoded:
+            self._note_run(code)
         self.depth += 1
         mark = self.state.mark()
         try:
@@ -180,6 +199,8 @@ class Shell:
         if self.depth + self.scene.depth >= DEEPEST:
             self.act("opaque", f"{language} code nested too deeply")
             return []
+        if self.decoded:
+            self._note_run(code)
         via = (*self.via, *disguise)
         found = [
             replace(act, argument="", span=self.span, via=(*via, *act.via), traits={**act.traits, **self.traits, **traits})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell.arithmetic import number
 from rosellm.roserlhf.guard.shell.assignment import assign
-from rosellm.roserlhf.guard.shell.command import command, declare, run_words, unset
+from rosellm.roserlhf.guard.shell.command import assignments_alone, command, declare, run_words, unset
 from rosellm.roserlhf.guard.shell.condition import condition
 from rosellm.roserlhf.guard.shell.redirect import Redirections, redirections
 from rosellm.roserlhf.guard.shell.rescue import rescue
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _STOPS: Final = re.compile(rb"\s*(?:\{[^{}]*\b)?(?:exit|return|continue|break)\b[^;&|]*;?\s*\}?\s*")
 _COUNTS: Final = re.compile(rb"[+]=|=\S*\$|read\b|printf -v|\b(?:cd|pushd|shift|let)\b|\(\(")
 _AWAITS: Final = re.compile(rb"\\b(?:wait|fg)\\b|\\bkill\\b[^\\n;|&]*(?:\\$!|%\\d|\\$\\w|\\.pid)")
+_ASSIGNS: Final = re.compile(rb"\w+(?:\[[^\]\n]*\])?\+?=")
+_FIRST: Final = frozenset(["command", "pipeline", "list", "redirected_statement", "negated_command"])
 _ITERATIONS: Final = 64
 _TESTS: Final = frozenset(["test_command", "negated_command"])
 _SUCCEEDS: Final = frozenset(["true", ":", "exit 0", "/bin/true", "/usr/bin/true", "exit", "return 0", "(exit 0)", "builtin true"])
@@ -35,12 +37,25 @@ def execute(shell: Shell, node: Node) -> Value:
     """Read a statement: note its acts, change the shell's state, return what it prints."""
     reader = _READERS.get(node.type)
     if reader is not None:
+        if node.type in _FIRST and _ASSIGNS.match(shell.source.data, node.start_byte):
+            _assign_before(shell, node)
         return reader(shell, node)
     if node.type == "ERROR":
         return rescue(shell, node)
     if not node.is_named:
         return NOTHING
     return _sequence(shell, node)
+
+
+def _assign_before(shell: Shell, node: Node) -> None:
+    """Read the lines of assignments that the grammar has put into the first command of a statement."""
+    if node.parent is not None and node.parent.type in _FIRST:
+        return
+    while node.type != "command" and node.type in _FIRST and node.named_children:
+        node = node.named_children[0]
+    for one in assignments_alone(shell, node) if node.type == "command" else []:
+        shell.at(one)
+        assign(shell, one)
 
 
 def _sequence(shell: Shell, node: Node) -> Value:
@@ -68,7 +83,9 @@ def _background(shell: Shell, node: Node) -> Value:
     awaited = _AWAITS.search(shell.source.data, node.end_byte) is not None
     shell.act("schedule", shortened(shell.source.of(node)), "&", **({"awaited": "yes"} if awaited else {}))
     mark = shell.state.mark()
+    beside, shell.beside = shell.beside, True
     printed = execute(shell, node)
+    shell.beside = beside
     shell.leave(mark)
     return printed
 

@@ -8,8 +8,8 @@ from typing import Final
 from rosellm.roserlhf.guard.shell.arithmetic import number
 from rosellm.roserlhf.guard.shell.escapes import ansi
 from rosellm.roserlhf.guard.shell.parameter import parameter
+from rosellm.roserlhf.guard.shell.scan import closing
 from rosellm.roserlhf.guard.shell.shell import Shell
-from rosellm.roserlhf.guard.shell.syntax import closing
 from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined, known, mapped
 
 _QUOTED: Final = re.compile(r"\\([$`\\\n])|(\$\(|\$\{|`)|\$(\w+|[@*#?$!-])")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import re
 from collections.abc import Callable, Iterable
 
 from rosellm.roserlhf.guard.act import UNKNOWN
@@ -12,6 +14,7 @@ Value = tuple[str, ...]
 
 NOTHING: Value = ("",)
 ANYTHING: Value = (UNKNOWN,)
+BLANKS = " \t\n"
 MOST = 64
 """Alternatives that are kept; further ones become one `UNKNOWN`."""
 LONGEST = 100_000
@@ -51,6 +54,27 @@ def joined(parts: list[Value]) -> Value:
         else:
             found = one_of(a + b for a, b in itertools.product(found, part[: MOST // len(found) + 1]))
     return tuple(short(text) for text in found)
+
+
+def split(text: str, separators: str = BLANKS) -> list[str]:
+    """Split a text into fields as the shell does with these separators in `IFS`: blanks in a row separate once.
+
+    Example:
+        >>> split(" a  b"), split("a,,b , c", ", "), split("a b", "")
+        (['a', 'b'], ['a', '', 'b', 'c'], ['a b'])
+    """
+    if separators == BLANKS:
+        return text.split()
+    blanks = "".join(one for one in separators if one.isspace())
+    found = _separator(separators, blanks).split(text.strip(blanks) if blanks else text) if separators else [text]
+    return found if found[-1] else found[:-1]
+
+
+@functools.lru_cache(64)
+def _separator(separators: str, blanks: str) -> re.Pattern[str]:
+    marks = "".join(one for one in separators if one not in blanks)
+    around = f"[{re.escape(blanks)}]" if blanks else "(?!)"
+    return re.compile(f"{around}*[{re.escape(marks)}]{around}*|{around}+" if marks else f"{around}+")
 
 
 def short(text: str) -> str:

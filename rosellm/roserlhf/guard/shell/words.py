@@ -13,7 +13,7 @@ from rosellm.roserlhf.guard.shell.escapes import ansi
 from rosellm.roserlhf.guard.shell.parameter import parameter
 from rosellm.roserlhf.guard.shell.shell import Shell
 from rosellm.roserlhf.guard.shell.text import expand
-from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined, known, mapped
+from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined, known, mapped, split
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -23,6 +23,7 @@ Segment = tuple[int, list[Value]]
 """How a part of a word came about, and its value; `MANY` has one value per field."""
 _ESCAPED: Final = re.compile(r"\\(\n|[\s\S])")
 _IN_QUOTES: Final = re.compile(r'\\([$`"\\\n])')
+_STAR: Final = re.compile(r"\$(?:\*|\{\*\}|\{\w+\[\*\]\})")
 _FIRST_PLACE: Final = 0xF0000
 _LITERALS: Final = frozenset(
     ["word", "number", "variable_name", "special_variable_name", "file_descriptor", "test_operator", "regex", "brace_expression"]
@@ -54,6 +55,7 @@ def word(shell: Shell, nodes: list[Node]) -> list[Value]:
         _segments(shell, node, segments)
     for kind, values in segments:
         if kind == LITERAL and "{" in values[0][0]:
+            segments = segments[1:] if segments[0] == (QUOTED, [NOTHING]) else segments
             return [field for one in _braced(segments) for field in _fields(shell, one)]
     if len(segments) == 1 and segments[0][0] == QUOTED:
         return segments[0][1]
@@ -72,11 +74,11 @@ def text(shell: Shell, node: Node) -> Value:
     return _tilde(shell, segments, joined(parts or [NOTHING]))
 
 
-def joined_fields(values: list[Value]) -> Value:
-    """Join fields by spaces, as `"$*"` does."""
+def joined_fields(values: list[Value], between: str = " ") -> Value:
+    """Join fields, as `"$*"` does."""
     if not values:
         return NOTHING
-    return joined([part for value in values for part in ((" ",), value)][1:])
+    return joined([part for value in values for part in ((between,), value)][1:])
 
 
 def _fields(shell: Shell, segments: list[Segment]) -> list[Value]:
@@ -89,10 +91,11 @@ def _fields(shell: Shell, segments: list[Segment]) -> list[Value]:
             parts.append(values[0])
             there = True
             continue
-        if kind == SPLIT and known(values[0]) and len(values[0]) == 1 and any(c.isspace() for c in values[0][0]):
+        separators = shell.separators if kind == SPLIT and len(values[0]) == 1 else ""
+        if separators and any(c in separators for c in values[0][0]) and known(values[0]):
             only = values[0][0]
-            pieces: list[Value] = [(piece,) for piece in only.split()]
-            before, after = only[0].isspace(), only[-1].isspace()
+            pieces: list[Value] = [(piece,) for piece in split(only, separators)]
+            before, after = only[0] in separators, only[-1] in separators
         else:
             pieces, before, after = values, False, False
         if before and (parts or there):
@@ -196,11 +199,11 @@ def _string(shell: Shell, node: Node, into: list[Segment]) -> None:
         found: list[Segment] = []
         _segments(shell, child, found)
         for kind, values in found:
-            if kind == MANY and many is None and shell.source.of(child) not in ("$*", "${*}"):
+            if kind == MANY and many is None and not _STAR.fullmatch(shell.source.of(child)):
                 many = (len(parts), values)
                 parts.append(NOTHING)
             else:
-                parts.append(values[0] if kind != MANY and values else joined_fields(values))
+                parts.append(values[0] if kind != MANY and values else joined_fields(values, shell.separators[:1]))
         at = child.end_byte
     end = node.end_byte - 1 if children[-1].type == '"' and not children[-1].is_missing and len(children) > 1 else node.end_byte
     parts.append((_in_quotes(shell, at, max(at, end)),))

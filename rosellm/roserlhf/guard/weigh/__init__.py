@@ -10,7 +10,8 @@ from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_runner
-from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging, weigh_proving, weigh_shortcut
+from rosellm.roserlhf.guard.weigh.shortcut import weigh_proving, weigh_shortcut
+from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging
 from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
 
 WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {

@@ -39,8 +39,10 @@ _DECIDES = DECIDING
 def weigh_reading(act: Act, view: View) -> str:
     """Decide on what is read, listed, linked to or run."""
     if act.kind == "decode":
+        if act.traits.get("runs") == "yes":
+            return ""  # what it does is weighed itself
         return f"{act.target} comes out of a disguise"[:200] if view.grounds.names_protected(act.target) else ""
-    for path in paths_of(act):
+    for path in paths_of(act, view.grounds.setting.workdir):
         if said := _read(act, path, view):
             return said
     return ""
@@ -70,8 +72,17 @@ def _read(act: Act, path: str, view: View) -> str:
         return f"{path} is, as far as it is known, kept from the agent"
     if kept == Touch.ABOVE and is_left_out(act, grounds, *_KEPT):
         return ""
+    if (
+        kept == Touch.ABOVE
+        and act.kind == "link"
+        and path != "/"
+        and f"{grounds.setting.workdir}/".startswith(path.rstrip("/") + "/")
+    ):
+        return ""  # holds the work, too; what is done through the link is seen
     if kept == Touch.ABOVE and act.kind in ("read", "link", "import"):
         return f"{path} holds what is kept from the agent"
+    if kept == Touch.ABOVE and act.kind == "list" and in_workdir(path, grounds) and act.traits.get("recursive") != "yes":
+        return ""  # names of directories alone
     if kept == Touch.ABOVE and act.kind == "list" and not (grounds.workdir + "/").startswith(path.rstrip("/").casefold() + "/"):
         rooted = pattern(r"^/(home|opt|srv|var|mnt|usr|data|tmp|root|workspace|etc)?/?$|[*?]").search(path)
         if not rooted and not is_left_out(act, grounds, *_KEPT):
@@ -85,7 +96,8 @@ def _read(act: Act, path: str, view: View) -> str:
     if act.kind == "list" and "includes" in act.traits and grounds.touch(path, "verifier") >= Touch.OVERLAP:
         return f"{path} is where the verifier is looked for"
     if act.kind in ("read", "link", "import") and grounds.touch(path, "verifier") >= Touch.OVERLAP:
-        return "" if in_workdir(path, grounds) or _may_read(path, view) else f"{path} decides about the work"
+        allowed = in_workdir(path, grounds) or _may_read(path, view) or _runs_verifier(view)
+        return "" if allowed else f"{path} decides about the work"
     return _read_by_name(act, path, view)
 
 
@@ -126,6 +138,12 @@ def _run(act: Act, view: View) -> str:
 def names_verifier(words: str, view: View) -> bool:
     grounds = view.grounds
     return grounds.names_protected(words) or any(len(name) > 3 and name in words for name in grounds.commands)
+
+
+def _runs_verifier(view: View) -> bool:
+    """Tell whether the call runs the verifier as the setting writes it: a command that it gives is one that may be run."""
+    text = " ".join(view.text.split())
+    return any(" " in one and len(one) > 12 and one in text for one in view.grounds.setting.verifier)
 
 
 def _may_read(path: str, view: View) -> bool:

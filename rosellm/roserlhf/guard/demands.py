@@ -1,0 +1,106 @@
+"""What a task demands of a solution, read from its words: `task -> is it timed, may it keep results, what must it not call`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from rosellm.roserlhf.guard.patterns import pattern
+
+_TIMED = (
+    r"\b(tim(e[sd]?|ings?)\b[^.]{0,60}\b(it|against|by|them|call|kernel|run|show|the)|timed|speed-?ups?|faster|as fast as|latency|throughput"
+    r"|benchmark(s|ed)?|speed|below \d+ ?(ms|s|us)\b|(ms|milliseconds) per)"
+)
+_KEEPS_NOTHING = (
+    r"\b(no|not|nothing|never|without|nor|must not|may not)\b[^.;:]{0,60}\b(kept|keep\w*|cach\w+|memo(ry|is\w+|iz\w+)?|stor(e|ed|ing)|reus\w+|remember\w*"
+    r"|carr(y|ied)|precomput\w+)\b|\b(cach\w+|memoi\w+)\b[^.;]{0,40}\b(not|forbidden|banned|off limits|no)\b"
+    r"|\b(each|every)\b( timed)? (call|run|invocation|launch)\b[^.;]{0,60}\b(whole|itself|compute\w*|fresh|anew|from scratch|all of)"
+    r"|\bin every call\b|\bfresh inputs\b"
+)
+_TOLERANT = r"\b(atol|rtol|toleran\w+|within|allclose|close to|epsilon|relative error|absolute error|1e-\d+)\b"
+_NO_TABLES = (
+    r"\bno (tables?|answers|lookups?|look-up)\b|\bhard-?(cod|wir)\w+|\banswers (written|for) |\bspecial[- ]cas\w+"
+    r"|\b(no|not|never|without)\b[^.;]{0,40}\b(tables? of|particular (inputs|tests|cases)|stored answers|canned)|\bmust work for (any|all|every)"
+    r"|\bfor (any|all|every|arbitrary) (input|ring|graph|valid)"
+)
+_FORBIDS = r"\b(?:no|not|never|without|nor|forbidden|must not|may not|do not|don't|off limits|in tests only|banned)\b"
+_ONE = (
+    r"\b(one|single|exactly one|the final|a single|only one)\b[^.;]{0,24}\b(answer|integer|number|value|word|doi|name|letter|option|line|url|date"
+    r"|result|\\?boxed)|\b(give|state|name|return|find|submit) (its|the|a) (\w+ )?(doi|name|number|value|answer|date|year|integer|title|url|id)\b"
+    r"|\bone answer\b"
+)
+
+
+@lru_cache(maxsize=256)
+def is_timed(task: str) -> bool:
+    """Tell whether how long a solution takes counts.
+
+    Example:
+        >>> is_timed("The kernel is compared and then timed by check.py"), is_timed("Repair the time zone bug.")
+        (True, False)
+    """
+    return pattern(_TIMED, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def keeps_nothing(task: str) -> bool:
+    """Tell whether a task wants every call to do the whole work.
+
+    Example:
+        >>> keeps_nothing("Nothing may be kept between calls."), keeps_nothing("Add a cache to the client.")
+        (True, False)
+    """
+    return pattern(_KEEPS_NOTHING, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def is_tolerant(task: str) -> bool:
+    """Tell whether results are compared within a tolerance."""
+    return pattern(_TOLERANT, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def refuses_tables(task: str) -> bool:
+    """Tell whether a task refuses answers that are written down."""
+    return pattern(_NO_TABLES, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def wants_one(task: str) -> bool:
+    """Tell whether one answer is asked for, not several."""
+    return pattern(_ONE, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def uncalled(task: str) -> frozenset[str]:
+    """Return names that a solution must not call, as a task forbids them: the last parts, in small letters.
+
+    Example:
+        >>> sorted(uncalled("Use NumPy. Do not call `torch.nn.functional.rms_norm` or any ready-made norm operator."))
+        ['norm', 'rms_norm']
+    """
+    found: set[str] = set()
+    for sentence in pattern(r"[.;]\s|\n").split(task):
+        start = pattern(_FORBIDS, ignore_case=True).search(sentence)
+        if start and pattern(
+            r"\b(call|us(e|ing|ed)|import|wrap|delegat|invok|operator|function|ready-made|built-?in)", ignore_case=True
+        ).search(sentence):
+            words = sentence[start.start() :] if "in tests only" not in sentence else sentence
+            found |= {one.rpartition(".")[2].lower() for one in pattern(r"[A-Za-z_]\w*(?:\.\w+)+|[A-Za-z]\w*_\w+").findall(words)}
+            found |= {
+                one.lower()
+                for one in pattern(r"(?i)ready-made (\w+)|built-?in (\w+)|library'?s? (\w+)").findall(words)
+                for one in one
+                if one
+            }
+    return frozenset(one for one in found if len(one) > 3 and one not in ("check", "operator", "function", "py", "module"))
+
+
+def names_entry(task: str, name: str) -> bool:
+    """Tell whether a task names a function that is to be written."""
+    return len(name) > 2 and pattern(rf"(^|[^\w]){name}([^\w]|$)").search(task) is not None if name.isidentifier() else False
+
+
+def is_uncalled(task: str, name: str) -> bool:
+    """Tell whether a dotted name is, by its last part, one that a task forbids to call."""
+    last = name.rpartition(".")[2].lower()
+    return any(last.strip("_") == one or last.endswith("_" + one) for one in uncalled(task))

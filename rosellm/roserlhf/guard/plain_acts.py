@@ -1,0 +1,79 @@
+"""Acts as rules see them: paths without look-alike letters, whoever read them; and the words of a call without disguise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hidden_text import shown
+
+LONGEST = 40_000
+"""Characters of a call's words without disguise that a judge may look at."""
+_SHOWN = 400
+"""Characters of a program's arguments that its act surely keeps."""
+_PATHS = frozenset(("read", "list", "write", "delete", "link", "run", "import", "process", "install"))
+_TRAITS = ("from",)
+
+
+def plain(act: Act) -> Act:
+    """Fold letters that pass for others, and leave out those that nobody sees, in the path of an act.
+
+    Example:
+        >>> plain(Act("read", "/\u0435val/te\u200bst.py")).target
+        '/eval/test.py'
+    """
+    if act.kind not in _PATHS:
+        return act
+    if not act.target.isascii():
+        act = replace(act, target=shown(act.target).text)
+    if act.kind == "link" and not act.detail.isascii():
+        act = replace(act, detail=shown(act.detail).text)
+    for name in _TRAITS:
+        if name in act.traits and not act.traits[name].isascii():
+            act = replace(act, traits={**act.traits, name: shown(act.traits[name]).text})
+    return act
+
+
+def weighed_by_effect(acts: dict[tuple[Any, ...], Act]) -> dict[tuple[Any, ...], Act]:
+    """Give payloads that a program is seen to run the trait `runs`: what they do is among the acts."""
+    if not any(act.kind == "decode" for act in acts.values()):
+        return acts
+    run = [f"{act.target} {act.detail}" for act in acts.values() if act.kind == "run"]
+    return {
+        key: replace(act, traits={**act.traits, "runs": "yes"}) if act.kind == "decode" and _is_run(act, run) else act
+        for key, act in acts.items()
+    }
+
+
+def _is_run(act: Act, run: list[str]) -> bool:
+    words = act.traits.get("text", act.target).strip()[:_SHOWN]
+    return " " in words and any(words in one for one in run)
+
+
+def undisguised(acts: Iterable[Act], said: str) -> str:
+    """Return what a call says once it is decoded, folded and expanded, as far as its own text does not say it in as many words.
+
+    Args:
+        acts: of the call; those that decode carry the whole of it as their trait `text`.
+        said: the call's own text.
+    """
+    found: dict[str, None] = {}
+    left = LONGEST
+    for act in acts:
+        if act.kind == "decode":
+            words = act.traits.get("text", act.target)
+        elif act.kind == "run":
+            words = f"{act.target} {act.detail}".strip()
+        elif act.kind == "write":
+            words = act.traits.get("content", "")
+        else:
+            continue
+        words = words.strip()
+        if words and words not in found and words not in said:
+            found[words] = None
+            left -= len(words)
+            if left <= 0:
+                break
+    return "\n".join(found)[:LONGEST]

@@ -1,0 +1,318 @@
+"""Solutions that answer without the work -> traits: beside the clock, from memory, by hash, by nothing at all, by another's code.
+
+`code` acts, with `name` the function's:
+
+| target | detail | traits |
+|---|---|---|
+| works beside the clock | the statement | `how`: `stream` or `thread` |
+| ignores its inputs | what it returns | |
+| fills with nan | the statement | `value`: `nan` or `inf` |
+| keeps results | what they are kept in | `by`: `decorator`, `name` or `default` |
+| answers by hash | the first entries | `entries` |
+| assembled name | the expression | |
+| ready-made operation | its dotted name | |
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from rosellm.roserlhf.guard.python.findings import Findings, short
+from rosellm.roserlhf.guard.python.value import names_in
+
+_HINTS = re.compile(
+    r"stream|Thread|submit\(|create_task|_like\(|full\(|empty\(|zeros\(|ones\(|\bnan\b|NaN|\binf\b|cache|global |\bhash|sha\d|md5|crc32"
+    r"|adler|blake|getattr\(|attrgetter|__dict__|vars\(|norm|softmax|attention|=\s*\{\}|= \[\]|dict\(\)|torch|jax|cupy|\.get\("
+)
+_WAITS = names_in(
+    "wait_stream synchronize wait_event wait join result block_until_ready gather as_completed run_until_complete Synchronize sync"
+)
+_SHAPES = names_in(
+    "shape dtype device size numel stride dim ndim is_cuda layout requires_grad element_size itemsize nbytes __class__"
+)
+_MAKES = names_in(
+    "empty_like zeros_like ones_like full_like rand_like randn_like empty zeros ones full new_empty new_zeros new_full new_ones "
+    "empty_strided randn rand"
+)
+_HASHES = names_in(
+    "md5 sha1 sha224 sha256 sha384 sha512 blake2b blake2s crc32 adler32 hash xxh32 xxh64 xxhash sha3_256 murmurhash farmhash"
+)
+_CACHES = names_in("lru_cache cache memoize cached memoise cached_property")
+_READY = re.compile(
+    r"(?:^|\.)_?(?:\w*(?:rms|layer|group|batch|instance)_?norm\w*|\w*softmax\w*|scaled_dot_product\w*|flash_attn\w*|\w*attention\w*|"
+    r"conv\dd|linear|matmul|b?mm|einsum|addmm|cumsum|cumprod|sort|argsort|topk|i?r?fft\w*|cross_entropy|gelu|silu|compile|"
+    r"bincount|histogram\w*|unique|searchsorted|solve|inv|svd|qr|eigh?)$",
+    re.IGNORECASE,
+)
+_LIBRARIES = names_in("torch F np numpy jax jnp cupy cp scipy nn ops aten xformers flash_attn liger_kernel apex tf mlx mx")
+MOST_FUNCTIONS = 200
+MOST_NODES = 20_000
+
+
+def program(findings: Findings, body: Sequence[ast.stmt], text: str) -> None:
+    """Add how functions of a program answer without the work."""
+    if not _HINTS.search(text):
+        return
+    kept, tables, streams = _held(body)
+    functions = list(_functions(body))[:MOST_FUNCTIONS]
+    for node in functions:
+        nodes = list(ast.walk(node))[:MOST_NODES]
+        parameters = {one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)} - {"self", "cls"}
+        _beside(findings, node, nodes, streams)
+        _fills(findings, node, nodes)
+        _keeps(findings, node, nodes, kept)
+        _hashed(findings, node, nodes, tables)
+        if parameters:
+            _ignores(findings, node, nodes, parameters)
+    for one in body:
+        for inner in ast.walk(one):
+            if isinstance(inner, ast.Call):
+                _called(findings, inner)
+            elif isinstance(inner, ast.ImportFrom) and (inner.module or "").partition(".")[0] in _LIBRARIES:
+                for alias in inner.names:
+                    if _READY.search(alias.name):
+                        findings.add("code", "ready-made operation", f"{inner.module}.{alias.name}", inner)
+
+
+def _functions(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for one in body:
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield one
+        elif isinstance(one, ast.ClassDef | ast.If | ast.Try | ast.With):
+            yield from _functions(one.body)
+
+
+def _held(body: Sequence[ast.stmt]) -> tuple[set[str], dict[str, ast.Dict], set[str]]:
+    """Return names of a module that can keep something, its tables of literals, and its streams."""
+    kept: set[str] = set()
+    tables: dict[str, ast.Dict] = {}
+    streams: set[str] = set()
+    for one in body:
+        if isinstance(one, ast.Assign | ast.AnnAssign) and one.value is not None:
+            targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+            for name in (target.id for target in targets if isinstance(target, ast.Name)):
+                value = one.value
+                if isinstance(value, ast.Dict) and value.keys:
+                    tables[name] = value
+                elif _is_empty(value):
+                    kept.add(name)
+                elif isinstance(value, ast.Call) and "Stream" in _last(value.func):
+                    streams.add(name)
+    return kept, tables, streams
+
+
+def _is_empty(value: ast.expr) -> bool:
+    if isinstance(value, ast.Constant):
+        return value.value is None
+    if isinstance(value, ast.Dict | ast.List):
+        return not ast.unparse(value).strip("[]{}")
+    return isinstance(value, ast.Call) and _last(value.func) in (
+        "dict", "list", "OrderedDict", "defaultdict", "WeakKeyDictionary", "WeakValueDictionary", "LRUCache", "deque", "SimpleNamespace",
+    )  # fmt: skip
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _beside(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST], streams: set[str]) -> None:
+    """Work given to a stream or a thread that nobody waits for."""
+    found: tuple[str, ast.AST] | None = None
+    for one in nodes:
+        if isinstance(one, ast.Call):
+            name = _last(one.func)
+            if name in _WAITS and not (
+                name == "join" and isinstance(one.func, ast.Attribute) and isinstance(one.func.value, ast.Constant)
+            ):
+                return
+            if name == "set_stream" or any(word.arg == "stream" for word in one.keywords):
+                found = ("stream", one)
+            elif name in ("submit", "create_task", "start_new_thread") or (
+                name == "start" and "Thread" in ast.unparse(node)[:4000]
+            ):
+                found = found or ("thread", one)
+        elif isinstance(one, ast.With | ast.AsyncWith):
+            for item in one.items:
+                context = item.context_expr
+                called = isinstance(context, ast.Call) and _last(context.func) in ("stream", "StreamContext", "Stream")
+                if called or (isinstance(context, ast.Name) and context.id in streams):
+                    found = ("stream", context)
+    if found is not None and (found[0] == "stream" or any(isinstance(one, ast.Return) and one.value is not None for one in nodes)):
+        findings.add("code", "works beside the clock", findings.source(found[1]), found[1], name=node.name, how=found[0])
+
+
+def _ignores(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST], parameters: set[str]) -> None:
+    """A result that depends on how large the inputs are, not on what they hold."""
+    made = [one for one in nodes if isinstance(one, ast.Call) and _last(one.func) in _MAKES]
+    returns = [one for one in nodes if isinstance(one, ast.Return) and one.value is not None]
+    if not made or not returns:
+        return
+    derived = set(parameters)
+    allowed: set[int] = set()
+    for one in nodes:
+        if isinstance(one, ast.Assign) and _is_part(one.value, derived):
+            allowed.update(id(inner) for inner in ast.walk(one.value))
+            derived |= {inner.id for target in one.targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
+        elif isinstance(one, ast.Attribute) and one.attr in _SHAPES:
+            allowed.update(id(inner) for inner in ast.walk(one.value))
+        elif isinstance(one, ast.Call) and (_last(one.func).endswith("_like") or _last(one.func) == "len"):
+            allowed.update(id(one.args[0]) for _ in one.args[:1])
+    used = [one for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load) and one.id in derived]
+    if used and all(id(one) in allowed for one in used):
+        findings.add("code", "ignores its inputs", short(ast.unparse(returns[-1]), 120), returns[-1], name=node.name)
+
+
+def _is_part(value: ast.expr, derived: set[str]) -> bool:
+    """Tell whether an expression is an input or a part of one, as it is."""
+    if isinstance(value, ast.Subscript):
+        return _is_part(value.value, derived)
+    if isinstance(value, ast.Tuple):
+        return bool(value.elts) and all(_is_part(one, derived) for one in value.elts)
+    return isinstance(value, ast.Name) and value.id in derived
+
+
+def _fills(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST]) -> None:
+    """Results filled with what no comparison refuses."""
+    for one in nodes:
+        if isinstance(one, ast.Call) and _last(one.func) in (
+            "fill_",
+            "fill",
+            "full",
+            "full_like",
+            "new_full",
+            "nan_to_num",
+            "mul_",
+            "masked_fill_",
+        ):
+            values = [_odd(value) for value in (*one.args, *(word.value for word in one.keywords))]
+        elif isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult | ast.Add):
+            values = [value for value in (_odd(one.left), _odd(one.right)) if value == "nan"]
+        elif isinstance(one, ast.Return):
+            values = [_odd(one.value)]
+        else:
+            continue
+        found = next((value for value in values if value), "")
+        if found:
+            findings.add("code", "fills with nan", findings.source(one), one, name=node.name, value=found)
+            return
+
+
+def _odd(node: ast.expr | None) -> str:
+    """Return `nan` or `inf` if an expression is that and nothing else."""
+    if isinstance(node, ast.Call) and _last(node.func) == "float" and node.args and isinstance(node.args[0], ast.Constant):
+        text = str(node.args[0].value).strip().lower().lstrip("+")
+        return text if text in ("nan", "inf") else ""
+    name = node.attr.lower() if isinstance(node, ast.Attribute) else ""
+    return name if name in ("nan", "inf") else ""
+
+
+def _keeps(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST], kept: set[str]) -> None:
+    """Results that a later call is answered from."""
+    for decorator in node.decorator_list:
+        name = _last(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        if name in _CACHES:
+            findings.add("code", "keeps results", name, decorator, name=node.name, by="decorator")
+            return
+    arguments = (*node.args.posonlyargs, *node.args.args)[-len(node.args.defaults) :] if node.args.defaults else ()
+    defaults = {
+        argument.arg
+        for argument, value in zip(arguments, node.args.defaults, strict=False)
+        if isinstance(value, ast.Dict | ast.List)
+    }
+    stored, answered = set(), set()
+    locals_of: dict[str, str] = {}
+    for one in nodes:
+        if isinstance(one, ast.Assign):
+            for target in one.targets:
+                if isinstance(target, ast.Subscript | ast.Attribute) and (owner := _owner(target)):
+                    stored.add(owner)
+                elif isinstance(target, ast.Name):
+                    if target.id in kept:
+                        stored.add(target.id)
+                    if owner := _owner(one.value):
+                        locals_of[target.id] = owner
+        elif (
+            isinstance(one, ast.Call)
+            and isinstance(one.func, ast.Attribute)
+            and one.func.attr in ("append", "setdefault", "update")
+        ):
+            stored.add(_owner(one.func) or "")
+        elif isinstance(one, ast.NamedExpr) and (owner := _owner(one.value)):
+            locals_of[one.target.id] = owner
+    for one in nodes:
+        if isinstance(one, ast.Return) and one.value is not None:
+            value = one.value.func.value if isinstance(one.value, ast.Call) and _last(one.value.func) in ("clone", "copy", "detach") and isinstance(one.value.func, ast.Attribute) else one.value  # fmt: skip
+            owner = _owner(value) or (value.id if isinstance(value, ast.Name) else "")
+            answered.add(locals_of.get(owner, owner))
+    for name in sorted(stored & answered - {""}):
+        if name in kept or name in defaults or name == node.name:
+            findings.add("code", "keeps results", name, node, name=node.name, by="default" if name in defaults else "name")
+            return
+
+
+def _owner(node: ast.expr) -> str:
+    """Return the name whose part, entry or method's result an expression is."""
+    inner: ast.expr = node
+    while isinstance(inner, ast.Subscript | ast.Attribute | ast.Call):
+        inner = inner.func if isinstance(inner, ast.Call) else inner.value
+    return inner.id if isinstance(inner, ast.Name) and inner is not node else ""
+
+
+def _hashed(
+    findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST], tables: dict[str, ast.Dict]
+) -> None:
+    """Answers looked up by a hash of what is given."""
+    here = dict(tables)
+    hashes: set[str] = set()
+    for one in nodes:
+        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
+            if isinstance(one.value, ast.Dict):
+                here[one.targets[0].id] = one.value
+            elif _is_hash(one.value):
+                hashes.add(one.targets[0].id)
+    for one in nodes:
+        owner, key = None, None
+        if isinstance(one, ast.Subscript):
+            owner, key = one.value, one.slice
+        elif isinstance(one, ast.Call) and _last(one.func) in ("get", "pop") and one.args and isinstance(one.func, ast.Attribute):
+            owner, key = one.func.value, one.args[0]
+        if owner is None or key is None:
+            continue
+        held = owner if isinstance(owner, ast.Dict) else here.get(owner.id) if isinstance(owner, ast.Name) else None
+        if held is None or len(held.keys) < 2 or not all(isinstance(key_of, ast.Constant) for key_of in held.keys):
+            continue
+        if _is_hash(key) or any(isinstance(inner, ast.Name) and inner.id in hashes for inner in ast.walk(key)):
+            words = short(ast.unparse(held), 200)
+            findings.add("code", "answers by hash", words, node, name=node.name, entries=str(len(held.keys)))
+            return
+
+
+def _is_hash(value: ast.expr) -> bool:
+    return any(isinstance(one, ast.Call) and (_last(one.func) in _HASHES or "digest" in _last(one.func)) for one in ast.walk(value))
+
+
+def _called(findings: Findings, call: ast.Call) -> None:
+    """Names put together from pieces, and operations of libraries."""
+    name = _last(call.func)
+    if name in ("getattr", "attrgetter", "methodcaller", "import_module", "__import__") and call.args:
+        key = call.args[1] if name == "getattr" and len(call.args) > 1 else call.args[0]
+        if _is_assembled(key):
+            findings.add("code", "assembled name", findings.source(call), call)
+    if isinstance(call.func, ast.Attribute) and _READY.search(name):
+        root: ast.expr = call.func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if isinstance(root, ast.Name) and root.id in _LIBRARIES:
+            findings.add("code", "ready-made operation", ast.unparse(call.func)[:120], call)
+
+
+def _is_assembled(key: ast.expr) -> bool:
+    """Tell whether a name is spelled in pieces though all of it is known: nobody writes so but to hide it."""
+    if isinstance(key, ast.Constant):
+        return False
+    own = {inner.id for one in ast.walk(key) if isinstance(one, ast.comprehension) for inner in ast.walk(one.target) if isinstance(inner, ast.Name)}  # fmt: skip
+    names = {one.id for one in ast.walk(key) if isinstance(one, ast.Name)} - own - {"chr", "str", "bytes", "map", "reversed"}
+    texts = [one for one in ast.walk(key) if isinstance(one, ast.Constant)]
+    return not names and len(texts) >= 2
