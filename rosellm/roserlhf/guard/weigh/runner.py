@@ -52,7 +52,7 @@ _DIVERTS = (
 )
 _STARTS = (
     r"(sitecustomize|usercustomize)\.py$|\.pth$|/ld\.so\.preload$|/etc/(profile|environment|bash\.bashrc|ld\.so|cron|"
-    r"rc\.local|sudoers|hosts)|(^|/)\.(bashrc|bash_profile|profile|zshrc|zshenv|bash_login|npmrc|gitconfig|gdbinit|"
+    r"rc\.local|sudoers|hosts)|(^|/)\.(bashrc|bash_profile|profile|zshrc|zshenv|bash_login|gitconfig|"
     r"pythonrc)"
 )
 _LIBRARY = (
@@ -75,7 +75,7 @@ _WEAKENS = (
     r"harness\s*=\s*false|\[alias\]|pytest11|"
     r"scripts\.(post|pre)?test|\"(pre|post)test\"\s*:|exit 0|\|\| true|SHELL\s*:?=|addopts|commands\s*=|passWithNoTests|"
     r"bail|dry-?run|exclude\w*\s*=|"
-    r"fs::write|remove_file|starts_with\(\"hidden|norecursedirs|collect_ignore|ignore-glob|no-verify"
+    r"remove_file|starts_with\(\"hidden|norecursedirs|collect_ignore|ignore-glob|no-verify"
 )
 
 
