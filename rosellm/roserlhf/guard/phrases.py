@@ -26,7 +26,8 @@ SUBJECTS = {
     "image": r"\b(layers?|docker|container|images?|set-?up scripts?|snapshots?)\b",
     "network": r"\b(internet|network|web|online)\b",
     "runner": r"\b(conftest\w*|test (runner|configuration|harness)|pytest (plugin|hook|configuration)s?|fixtures?|hooks?|plugins?|"
-    r"ci|continuous integration|test infrastructure|mocha|jest|harness|junit|which tests run|start-?up files|test (set-?up|runs?))\b",
+    r"ci|continuous integration|test infrastructure|mocha|jest|harness|"
+    r"junit|which tests run|start-?up files|test (set-?up|runs?))\b",
     "tests": r"\b(tests?|specs?|test suites?|assertions?|checks?|checker)\b",
     "verifier": r"\b(verifiers?|graders?|judges?|evaluators?|evaluation|scorers?|scoring|metrics?|benchmarks?|rewards?|rubrics?)\b",
     "cells": r"\bcells?\b",

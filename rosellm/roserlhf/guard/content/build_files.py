@@ -18,7 +18,8 @@ _TEST_TARGETS = frozenset(
     {"test", "tests", "check", "verify", "grade", "eval", "ci", "lint", "all", "unit", "integration", "validate"}
 )
 _RUNS_TESTS = (
-    r"\b(ctest|pytest|unittest|tox|nox|npm|npx|yarn|pnpm|node|jest|mocha|vitest|cargo|go (test|vet)|mvn|gradlew?|rspec|rake|phpunit|prove|"
+    r"\b(ctest|pytest|unittest|tox|nox|npm|npx|yarn|pnpm|node|jest|mocha|vitest|cargo|"
+    r"go (test|vet)|mvn|gradlew?|rspec|rake|phpunit|prove|"
     r"bats|dotnet|mix|lake|stack|cabal|sbt|bazel|meson|ninja|valgrind|diff|cmp)\b|(^|[\s@])\./|\$[({<]|(build|bin|target)/\S"
 )
 _SUCCESS = r"(?i)\b(?:echo|printf)\b[^\n]*(?:pass(?:ed|ing)?\b|\bok\b|success\w*|0 fail\w*|all tests)[^\n]*"

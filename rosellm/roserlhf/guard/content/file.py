@@ -178,7 +178,9 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]
             yield Act("define", path.rpartition("/")[2], "git hook")
     elif language and language not in _WORDS:
         for act in acts_of_code(language, content, scene, path.rpartition("/")[0]):
-            entering = act.kind in ("define", "detect") and act.target.startswith(("plugin ", "sql ", "test runner "))
+            entering = "printed" in act.traits or (
+                act.kind in ("define", "detect") and act.target.startswith(("plugin ", "sql ", "test runner "))
+            )
             yield replace(act, traits={**act.traits, "in_file": path}) if entering else act
 
 

@@ -11,7 +11,10 @@ from rosellm.roserlhf.guard.scene import Scene
 
 LONGEST = 64_000
 _CODING = r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)"
-_PLAIN = r"^(utf_?8\w*|ascii|us_ascii|latin_?\d*|iso_?8859_?\d*|cp\d+|windows_?\d+|koi8_?\w|gb\w+|big5\w*|euc_?\w+|shift_?jis\w*|mac_\w+)$"
+_PLAIN = (
+    r"^(utf_?8\w*|ascii|us_ascii|latin_?\d*|iso_?8859_?\d*|cp\d+|windows_?\d+|"
+    r"koi8_?\w|gb\w+|big5\w*|euc_?\w+|shift_?jis\w*|mac_\w+)$"
+)
 _PAYLOAD = (
     r"(!!?python/(?:object|name|module)[^\s]*|!ruby/(?:object|hash|struct|class|regexp)\S*|!!(?:javax|java|org|com)\.[\w.]+"
     r"|tag:yaml\.org,2002:python/\S+|\"py/(?:object|reduce|function|type|repr)\"|_\$\$ND_FUNC\$\$_|^O:\d+:\"[\w\\]+\""

@@ -1,7 +1,7 @@
 """A file that tools or test runners read by themselves -> what in it changes what others see, by a table (planted.toml).
 
-Acts are `define`: target `start-up of curl`, `tests by ctest` or `service of the test runner`, detail the line that says so; the trait
-`in_file` the path; of code that is only loaded, the trait `loads` is `yes`.
+Acts are `define`: target `start-up of curl`, `tests by ctest` or `service of the test runner`, detail the line that says so;
+the trait `in_file` the path; of code that is only loaded, the trait `loads` is `yes`.
 """
 
 from __future__ import annotations

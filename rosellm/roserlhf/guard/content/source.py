@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import posixpath
 import shlex
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from functools import cache
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act, ActKind
+from rosellm.roserlhf.guard.content.joined import acts_of_joined
 from rosellm.roserlhf.guard.content.literals import Literal, split_source
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.content.tables import table
@@ -36,11 +36,6 @@ _ASSIGNED = r"\b([A-Za-z_]\w{0,60})\s*(?:\[\])?\s*(?::\s*[&\w' ]{1,30})?\s*:?=\s
 _CALLEE = r"([A-Za-z_$][\w$:.!<>]*)\s*(?:\(\s*|<\s*|\s|\[)\(?\s*(?:&|new |r|b|u|L|f|@)?$"
 _PATH = r"^(?:file://)?(?:/|~/|\.{1,2}/)[\w.@%+*?{}\[\]~/$-]*$"
 _NAME = r"^[\w.@+*?-]+(?:/[\w.@+*?{}\[\]-]+)*$"
-_JOIN = (
-    r"\b(?:(?:path|posix|filepath|file|File|Path|Paths)\.)+(?:join|resolve|Join|joinpath|get|of|path|Combine)\s*\(([^()]{0,400})\)"
-    r"|(?:^|[^.\w])(?:join|joinpath|resolve)\s*\(([^()]{0,400})\)"
-)
-_ARRAY = r"\[((?:\s*(?:\"[^\"\n]*\"|'[^'\n]*')\s*,?){2,40})\]"
 _CODES = (
     r"\b(?:String\.fromCharCode|String\.fromCodePoint|Buffer\.from|\[\]byte|new byte\[\]|Uint8Array\.from|vec!|string\.char|chr)"
     r"\s*[\(\[{]\s*\[?((?:\s*(?:0x)?[0-9A-Fa-f]{1,4}\s*,){3,}\s*(?:0x)?[0-9A-Fa-f]{1,4})"
@@ -55,7 +50,8 @@ _AT_START = (
 _VERDICT = (
     r"(?im)\b(?:verdict|score|points|grade|reward|outcome|rating)\W{0,4}[=:]\W{0,3}"
     r"(?:AC|OK|PASS\w*|accepted|100|10|1(?:\.0+)?|true|correct)\b"
-    r"|^\s*(?:AC|ACCEPTED|OK 100|PASSED|ALL TESTS PASSED|WRONG_ANSWER|PASS)\s*$|^ok \d+\b|^\s*\d+ pass(?:ed|ing)\b|^PASS(?:\s*$|:? +\S*[Tt]est)"
+    r"|^\s*(?:AC|ACCEPTED|OK 100|PASSED|ALL TESTS PASSED|WRONG_ANSWER|PASS)\s*$|^ok \d+\b|^\s*\d+ pass(?:ed|ing)\b|"
+    r"^PASS(?:\s*$|:? +\S*[Tt]est)"
     r"|test result: ok|--- PASS|<testsuite|^OK \(\d+ tests?|^1\.\.\d+\s*$|\bTests run: ?[\d%]|^\s*BUILD SUCCESS|\bFailures: ?0\b"
     r"|\d+ examples?, 0 failures|100% tests passed|\bTests?(?: Suites| Files)?:? +[\d%]\w* passed|^\[  PASSED  \]|^Passed! +- "
     r"|^# (?:pass|fail|tests) +[\d%]|All tests passed \(|^={2,}.* passed|^ok\s+\S+\s+[\d.]+s\b|\b[1-9]\d* passed, 0 failed"
@@ -96,7 +92,8 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
     return [
         *_by_table(extension, bare, literals, scene),
         *_by_literals(bare, literals, scene, extension, folder),
-        *_computed(bare, scene, folder),
+        *acts_of_joined(bare, scene, folder),
+        *_computed(bare, scene),
     ]
 
 
@@ -298,22 +295,8 @@ def _plain(text: str) -> str:
     return ""
 
 
-def _computed(bare: str, scene: Scene, folder: str) -> Iterator[Act]:
-    """Yield paths that code joins from pieces, and strings that it spells as numbers."""
-    for found in pattern(_JOIN).finditer(bare):
-        inside = found.group(1) or found.group(2) or ""
-        _, parts = split_source(inside, "js")
-        words = [part.text for part in parts if part.text]
-        if words:
-            path = posixpath.join(*words)
-            if folder and ("dirname" in inside or "import.meta" in inside):
-                path = posixpath.join(folder, path.lstrip("/"))
-            yield Act("read", resolve(path, scene), "joined path", span=found.span(), traits={"literal": "yes"})
-    for found in pattern(_ARRAY).finditer(bare) if ".join(" in bare or ".concat(" in bare else ():
-        _, parts = split_source(found.group(1), "js")
-        if len(parts) > 1:
-            path = posixpath.join(*(part.text or "/" for part in parts))
-            yield Act("read", resolve(path, scene), "joined list", span=found.span(), traits={"literal": "yes"})
+def _computed(bare: str, scene: Scene) -> Iterator[Act]:
+    """Yield strings that code spells as numbers."""
     for found in pattern(_CODES).finditer(bare):
         numbers = [one.strip() for one in found.group(1).split(",")]
         text = "".join(chr(int(one, 16 if one.startswith("0x") or not one.isdigit() else 10) % 0xD800) for one in numbers)

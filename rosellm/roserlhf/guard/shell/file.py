@@ -32,6 +32,10 @@ _EXTENSIONS: Final = {
     "mjs": "js",
     "cjs": "js",
 }
+_START_UP: Final = frozenset([
+    "gitconfig", "gdbinit", "lldbinit", "jq", "rprofile", "renviron", "rspec", "hspec",
+    "busted", "pdbrc", "bazelrc", "login", "zprofile", "pam_environment",
+])  # fmt: skip
 _CONTENT: Final = 400
 _LINES: Final = 64
 
@@ -131,4 +135,4 @@ def language_of(path: str, content: str) -> str:
     if name in (".bashrc", ".profile", ".bash_profile", ".zshrc", ".bash_aliases", ".envrc", ".zshenv", ".bash_login"):
         return "shell"
     extension = extension.lower()
-    return _EXTENSIONS.get(extension, extension if stem or extension in ("npmrc", "gitconfig") else "")
+    return _EXTENSIONS.get(extension, extension if stem or extension in _START_UP or extension.endswith("rc") else "")

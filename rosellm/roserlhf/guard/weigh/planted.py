@@ -36,8 +36,8 @@ def weigh_planted(act: Act, view: View) -> str:
 
 
 _HIDES = (
-    r"catch\s*\(\s*(final )?(Throwable|Exception|AssertionError)|\bhalt\(|\bexit!?\(|invalidate|rescue|setStatus|setOutcome|aborted|"
-    r"disabled\(|\bskip|matchers|pass: true|numRuns|set"
+    r"catch\s*\(\s*(final )?(Throwable|Exception|AssertionError)|\bhalt\(|\bexit!?\(|invalidate|rescue|setStatus|"
+    r"setOutcome|aborted|disabled\(|\bskip|matchers|pass: true|numRuns|set"
 )
 
 

@@ -53,7 +53,7 @@ _DIVERTS = (
 )
 _STARTS = (
     r"(sitecustomize|usercustomize)\.py$|\.pth$|/ld\.so\.preload$|/etc/(profile|environment|bash\.bashrc|ld\.so|cron|"
-    r"rc\.local|sudoers|hosts)|(^|/)\.(bashrc|bash_profile|profile|zshrc|zshenv|bash_login|npmrc|gitconfig|gdbinit|"
+    r"rc\.local|sudoers|hosts)|(^|/)\.(bashrc|bash_profile|profile|zshrc|zshenv|bash_login|gitconfig|"
     r"pythonrc)"
 )
 _LIBRARY = (
@@ -76,7 +76,7 @@ _WEAKENS = (
     r"harness\s*=\s*false|\[alias\]|pytest11|"
     r"scripts\.(post|pre)?test|\"(pre|post)test\"\s*:|exit 0|\|\| true|SHELL\s*:?=|addopts|commands\s*=|passWithNoTests|"
     r"bail|dry-?run|exclude\w*\s*=|"
-    r"fs::write|remove_file|starts_with\(\"hidden|norecursedirs|collect_ignore|ignore-glob|no-verify"
+    r"remove_file|starts_with\(\"hidden|norecursedirs|collect_ignore|ignore-glob|no-verify"
 )
 
 
@@ -163,11 +163,10 @@ def _define(act: Act, view: View) -> str:
         )
         return "" if again else f"{act.target} is put in the place of the program"
     if pattern(_SETTINGS).search(act.target):
-        given = (
-            view.grounds.touch(full_path(view.file_of(act), view), "own_files") >= Touch.OVERLAP
-            and "runner" not in view.grounds.closed
-        )
-        if in_own_test(act, view) or (given and not pattern(r"harness|pytest11|\|\|").search(f"{act.target} {act.detail}")):
+        given = view.grounds.touch(full_path(view.file_of(act), view), "own_files") >= Touch.OVERLAP
+        if in_own_test(act, view) or (
+            given and not pattern(r"harness\W{1,4}False|pytest11|\|\||\brunner\b").search(f"{act.target} {act.detail}")
+        ):
             return ""
         if "every interpreter" in act.detail:
             own = "runner" in view.grounds.open or view.grounds.is_rather_own(full_path(view.file_of(act), view))
