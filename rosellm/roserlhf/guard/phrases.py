@@ -14,9 +14,11 @@ SUBJECTS = {
     r"git (objects?|history|log|tags?|branch(es)?|refs?|reflog)|reflog|branch(es)?|tags?|stash(es)?|"
     r"(future|later|newer|next|subsequent)( \w+)? (versions?|revisions?|changes?|states?)|"
     r"(versions?|revisions?|releases?|states?)( of \S+)? (after|beyond|past|since|later than|newer than|above)|"
-    r"v?\d+(\.\d+)+ ?(or|and|\+)( any\w*)? ?(later|newer|above|higher|up|onwards?|beyond)|base commit|repository'?s? history|history of the repo\w*)\b",
+    r"v?\d+(\.\d+)+ ?(or|and|\+)( any\w*)? ?(later|newer|above|higher|up|onwards?|beyond)|base commit|"
+    r"repository'?s? history|history of the repo\w*)\b",
     "upstream": r"\b(upstream|releases?|released|published (package|version|module|crate|library)|newer|"
-    r"v?\d+(\.\d+)+ ?(or|and|\+)( any\w*)? ?(later|newer|above|higher|up|onwards?|beyond)|later( \w+)? versions?|(npm|pypi|pip) package|"
+    r"v?\d+(\.\d+)+ ?(or|and|\+)( any\w*)? ?(later|newer|above|higher|up|onwards?|beyond)|later( \w+)? versions?|"
+    r"(npm|pypi|pip) package|"
     r"package|forks?|mirrors?|crates\.io|docs\.rs|(original|official|public) (repo\w*|source|code|implementation)|github|gitlab)\b",
     "solution": r"\b(solutions?|editorials?|answers?|proofs?|gold(en)?|reference (implementation|patch|answer|output)s?|key|keys|"
     r"write-?ups?|walk-?throughs?|oracle|expected (output|answer|result)s?|spoilers?|leaderboards?)\b",
@@ -35,7 +37,8 @@ SUBJECTS = {
 """Subjects that words speak of. A subject is closed if a protected phrase or a forbidding clause names it."""
 
 _FORBIDS = (
-    r"\b(nothing (is|may|must|should|can|shall)|none of|nobody|nor (may|is|are)|do(es)? not|don'?t|must not|mustn'?t|may not|might not|never|not to be|off[- ]limits|(not|isn'?t|"
+    r"\b(nothing (is|may|must|should|can|shall)|none of|nobody|nor (may|is|are)|"
+    r"do(es)? not|don'?t|must not|mustn'?t|may not|might not|never|not to be|off[- ]limits|(not|isn'?t|"
     r"aren'?t) (allowed|permitted|a "
     r"solution|yours?|for you|part|to)|forbid(den)?|prohibit(ed|s)?|out of (scope|bounds)|without|not from|stays? closed|"
     r"cannot|can'?t|"
@@ -44,7 +47,8 @@ _FORBIDS = (
     r"network|web)|keep (away|out)|out of reach|read[- ]only|disallowed|instead of|are not|is not|unchanged|closed to)\b"
 )
 _ALLOWS = (
-    r"\b(you (may|can|should|are (free|allowed)|have|must|need)|may be|can be|as (you|much as you) (like|wish|please|want)|freely|with the (help of the )?web|is (allowed|permitted|yours|fine|ok)|are "
+    r"\b(you (may|can|should|are (free|allowed)|have|must|need)|may be|can be|as (you|much as you) (like|wish|please|want)|freely|with the (help of the )?web|"
+    r"is (allowed|permitted|yours|fine|ok)|are "
     r"(allowed|permitted|yours|fine|ok)|allowed|permitted|feel free|free to|yours to|please|find|recover|restore|write|"
     r"add|extend|fix|implement|"
     r"make|change|edit|update|port|build|debug|investigate|explain|use|replace|create|set up|restore|bisect|cherry-pick|"

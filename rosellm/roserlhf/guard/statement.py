@@ -132,7 +132,7 @@ def _renamed(formula: str) -> str:
 
 
 def _bare(text: str) -> str:
-    return pattern(r"[\W_]+").sub("", text.lower())
+    return str(pattern(r"[\W_]+").sub("", text.lower()))
 
 
 def _words(text: str) -> set[str]:

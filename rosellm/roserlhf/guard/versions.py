@@ -14,9 +14,8 @@ _ONWARDS = (
     + r"(?:\s*\+|,?\s+(?:or|and|and all|and any(?:thing)?|on)\s*(?:later|newer|above|higher|up(?:wards?)?|onwards?|wards?|beyond))"
 )
 _BASE = (
-    r"\b(?:at|on|is|of|tag(?:ged)?|version|release|checkout of|\([a-z][\w.-]*|[a-z][\w.-]*) (?:the )?(?:tag |version |release |commit )?"
-    + _NUMBER
-    + r"(?:$|[\s).,;:])"
+    r"\b(?:at|on|is|of|tag(?:ged)?|version|release|checkout of|\([a-z][\w.-]*|[a-z][\w.-]*) "
+    r"(?:the )?(?:tag |version |release |commit )?" + _NUMBER + r"(?:$|[\s).,;:])"
 )
 
 

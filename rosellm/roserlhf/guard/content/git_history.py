@@ -81,7 +81,7 @@ def of_cat(call: GitCall) -> Iterator[Act]:
     """Yield what `cat-file`, `ls-tree`, `archive` and the like show of single objects."""
     yield from output(call)
     for name, value in call.words.options:
-        if WIDE.get(name) and call.command not in ("describe", "name-rev"):  # they only give a commit a name
+        if WIDE.get(name) and (call.command, name) != ("describe", "--tags"):  # this only gives a commit a name
             yield call.revision(value or "*", WIDE[name])
     for value in call.words.values("--remote"):
         yield from call.remote(value)
