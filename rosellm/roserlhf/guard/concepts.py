@@ -257,6 +257,18 @@ def keeps_relation(act: Act, grounds: Grounds) -> bool:
     return False
 
 
+def _uses_refused(act: Act, grounds: Grounds) -> bool:
+    """Tell whether a program or module is one that the task refuses."""
+    refused = grounds.refusals
+    if not refused:
+        return False
+    if act.kind == "run":
+        return bool(refused.program(act.target) or refused.program(act.traits.get("path", "")))
+    if act.kind == "code":
+        return not refused.names.isdisjoint(act.detail.lower().split())
+    return is_written(act) and bool(refused.module(act.target))
+
+
 CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "foreign path": _foreign,
     "in workdir": lambda act, grounds: in_workdir(act.target, grounds),
@@ -301,6 +313,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "calls refused": lambda act, grounds: bool(demands.uncalled(grounds.setting.task)),
     "one answer": lambda act, grounds: demands.wants_one(grounds.setting.task),
     "entry point": lambda act, grounds: demands.names_entry(grounds.setting.task, act.traits.get("name", "")),
+    "use refused": _uses_refused,
     "call refused": lambda act, grounds: demands.is_uncalled(grounds.setting.task, act.detail),
     "package refused": lambda act, grounds: grounds.package_allowed(act.target) is False,
     "package allowed": lambda act, grounds: grounds.package_allowed(act.target) is True,

@@ -125,8 +125,8 @@ def _forbidden(act: Act, view: View) -> bool:
 def _assembled(act: Act, view: View) -> bool:
     """Tell whether a name in pieces is one that the task forbids; spelled in numbers, it is taken to be."""
     refused = demands.uncalled(view.grounds.setting.task)
-    spelled = pattern(r"[^\w]").sub("", act.detail.lower())
-    return any(one in spelled for one in refused) or (bool(refused) and "chr(" in act.detail)
+    spelled = pattern(r"[^a-z0-9]").sub("", act.detail.lower())
+    return any(one.replace("_", "") in spelled for one in refused) or (bool(refused) and "chr(" in act.detail)
 
 
 def _proof(act: Act, view: View) -> bool:
