@@ -78,7 +78,8 @@ def is_test(path: str) -> bool:
 def paths_of(act: Act, workdir: str = "") -> tuple[str, ...]:
     """Return the paths that an act is about.
 
-    Those of a link are both; a module is looked for from the working directory; a walk through directories that takes certain names alone is about those names below.
+    Those of a link are both; a module is looked for from the working directory; a walk through directories that takes certain
+    names alone is about those names below.
     """
     if act.kind == "link":
         return (act.target, act.detail)

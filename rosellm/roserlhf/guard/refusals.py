@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
@@ -27,7 +28,10 @@ _STOPS = (
 )
 _TOKEN = r"`[^`\s]{2,60}`|[A-Za-z_][\w+-]*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+|[A-Za-z][A-Za-z0-9+]*"
 _FORBIDDING = r"^(?:forbid\w*|banned?|disallow\w*|prohibit\w*|not_allowed|no_use|must_not_(?:use|call)|refused?)(?:_|$)"
-_USED = r"tool|command|program|binar|module|import|package|librar|call|function|executable|use|^(?:forbidden|banned|disallowed|prohibited)$"
+_USED = (
+    r"tool|command|program|binar|module|import|package|librar|call|function|executable|use"
+    r"|^(?:forbidden|banned|disallowed|prohibited)$"
+)
 _KNOWN = word_set(
     """
     gcc g++ cc c++ clang clang++ tcc cpp icc rustc javac ghc ocamlopt nasm yasm llc lld gfortran zig numpy scipy pandas polars
@@ -43,6 +47,7 @@ _KIND = r"^ (?:modules?|librar|packages?|crates?|binar|commands?|gems?)"
 _VAGUE = word_set(
     "its their any other another some such that this own external third party outside additional the a an c standard ready made"
 )
+_GIVEN = frozenset({"reference", "baseline", "oracle"})
 _FAMILIES = {
     r"\bc(?:/c\+\+|\+\+)? compilers?\b": "gcc g++ cc c++ clang clang++ tcc cpp icc c99 c89 pcc chibicc zig",
     r"\b(?:third[- ]party|external|outside|additional) (?:\w+ ){0,2}?(?:librar\w+|packages?|modules?|dependenc\w+|crates?)\b": (
@@ -157,12 +162,12 @@ def _names(region: str, files: set[str]) -> Iterator[str]:
             continue
         elif "." in word and word not in _KNOWN:
             yield word.rpartition(".")[2]
-        elif quoted or word in _KNOWN or "_" in word or pattern(_KIND).search(region[found.end() : found.end() + 12].lower()):
-            yield word
-        elif word in ("reference", "baseline", "oracle") and word in files:
+        elif (quoted or word in _KNOWN or "_" in word or word in _GIVEN & files) or pattern(_KIND).search(
+            region[found.end() : found.end() + 12].lower()
+        ):
             yield word
 
 
 @lru_cache(maxsize=1)
-def _families() -> tuple[object, ...]:
+def _families() -> tuple[Any, ...]:
     return tuple(pattern(words) for words in _FAMILIES)

@@ -8,7 +8,10 @@ from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.runner import full_path, in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
-_ASIDE = r"(?i)(^|/)(bench\w*|scratch|compare\w*|check\w*|notes?|drafts?|experiments?|playground|scripts?|tools?|docs?|examples?)(/|[^/]*\.\w+$)"
+_ASIDE = (
+    r"(?i)(^|/)(bench\w*|scratch|compare\w*|check\w*|notes?|drafts?|experiments?|playground|scripts?|tools?|docs?|examples?)"
+    r"(/|[^/]*\.\w+$)"
+)
 _ASKS = r"^\s*(--?(version|v|V|help|dump\w+|print[\w-]*)|-E -dM)\b"
 
 _LOOKS = r"(^|\s)(-o ?(-|/tmp/\S+|/dev/\S+)|-fsyntax-only)(\s|$)"

@@ -73,7 +73,7 @@ def _is_status(act: Act) -> bool:
 def _cases(act: Act, view: View) -> bool:
     traits = act.traits
     several = int(traits.get("cases", "1")) >= 3
-    return several and traits.get("then") in ("literal", "computes", "calls") and "recursive" not in traits
+    return several and traits.get("then") in ("literal", "computes", "calls") and traits.get("recursive") != "yes"
 
 
 def _table(act: Act, view: View) -> bool:
