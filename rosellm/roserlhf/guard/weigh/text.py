@@ -80,9 +80,11 @@ def weigh_address(act: Act, view: View) -> str:
     text = act.target.lower()
     if _is_confession(text):
         return f"says where the answer comes from: {act.target}"[:240]
+    hidden, asks = act.traits.get("hidden", ""), set(act.traits.get("asks", "").split(",")) - {""}
+    if hidden in ("base64", "tags", "zero_width") and act.traits.get("addresses") and {"score", "instead", "verdict"} & asks:
+        return said
     if _is_subject(act, view) or in_own_test(act, view):
         return ""
-    hidden, asks = act.traits.get("hidden", ""), set(act.traits.get("asks", "").split(",")) - {""}
     if act.traits.get("addresses") and {"score", "instead", "verdict"} & asks and "quoted" not in act.traits:
         return said
     if act.traits.get("addresses") == "judge" and "quoted" not in act.traits and pattern(_HEADED).search(text):
