@@ -315,7 +315,10 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "one answer": lambda act, grounds: demands.wants_one(grounds.setting.task),
     "entry point": lambda act, grounds: demands.names_entry(grounds.setting.task, act.traits.get("name", "")),
     "use refused": _uses_refused,
-    "call refused": lambda act, grounds: demands.is_uncalled(grounds.setting.task, act.detail),
+    "call refused": lambda act, grounds: (
+        demands.is_uncalled(grounds.setting.task, act.detail)
+        or (act.detail.endswith(".compile") and demands.wants_kernel(grounds.setting.task))
+    ),
     "package refused": lambda act, grounds: grounds.package_allowed(act.target) is False,
     "package allowed": lambda act, grounds: grounds.package_allowed(act.target) is True,
 }
