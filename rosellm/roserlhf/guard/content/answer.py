@@ -30,7 +30,9 @@ _NAMES = {
 
 _BOXED = r"\\boxed\s*\{([^{}]{1,80})\}"
 _ITEM = r"\b10\.\d{4,9}/[^\s,;]+|\b-?\d+(?:[.,/:-]\d+)*\b|\b[A-E]\b"
-_CHOICE = r"(?i)\b(?:one of|either|any of|candidates?|possibilit\w+|alternatives?|options?|or else|(?:could|may|might) (?:also )?be)\b"
+_CHOICE = (
+    r"(?i)\b(?:one of|either|any of|candidates?|possibilit\w+|alternatives?|options?|or else|(?:could|may|might) (?:also )?be)\b"
+)
 MOST_ITEMS = 100
 
 

@@ -22,13 +22,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rosellm.roserlhf.guard.python.findings import Findings, short
+from rosellm.roserlhf.guard.python.source import UNKNOWN_NAME
 from rosellm.roserlhf.guard.python.value import names_in
 
 _HINTS = re.compile(
     r"stream|Thread|zero_|fill_|submit\(|create_task|_like\(|full\(|empty\(|zeros\(|ones\(|\bnan\b|NaN|\binf\b|cache"
     r"|global |\bhash|sha\d|md5|crc32"
     r"|adler|blake|getattr\(|attrgetter|__dict__|vars\(|norm|softmax|attention|=\s*\{\}|= \[\]|dict\(\)"
-    r"|torch|jax|cupy|\.get\(|str\(|repr\(|dumps\("
+    r"|torch|jax|cupy|array\(|tensor\(|\.get\(|str\(|repr\(|dumps\("
 )
 _WAITS = names_in(
     "wait_stream synchronize wait_event wait join result block_until_ready gather as_completed run_until_complete Synchronize sync"
@@ -44,8 +45,12 @@ _HASHES = names_in(
     "md5 sha1 sha224 sha256 sha384 sha512 blake2b blake2s crc32 adler32 hash xxh32 xxh64 xxhash sha3_256 murmurhash farmhash"
 )
 _AS_TEXT = names_in("str repr dumps tobytes srepr unparse read getvalue read_text format")
+_VALUES = names_in(
+    "tensor array asarray as_tensor scalar_tensor full Tensor load frombuffer fromstring loads Decimal Fraction constant"
+)
 _HOLDING = names_in(
-    "dict list set OrderedDict defaultdict UserDict UserList MutableMapping WeakKeyDictionary WeakValueDictionary deque SimpleNamespace"
+    "dict list set OrderedDict defaultdict UserDict UserList MutableMapping WeakKeyDictionary WeakValueDictionary deque "
+    "SimpleNamespace"
 )
 _WHEN_LOOKED_AT = names_in(
     "__eq__ __ne__ __iter__ __getitem__ __len__ __array__ __getattr__ __getattribute__ __torch_function__ __float__ __int__ __lt__ "
@@ -71,6 +76,7 @@ def program(findings: Findings, body: Sequence[ast.stmt], text: str) -> None:
     if not _HINTS.search(text):
         return
     kept, tables, streams = _held(body)
+    fixed = _fixed(body)
     functions = list(_functions(body))[:MOST_FUNCTIONS]
     for node in functions:
         nodes = list(ast.walk(node))[:MOST_NODES]
@@ -81,6 +87,7 @@ def program(findings: Findings, body: Sequence[ast.stmt], text: str) -> None:
         _hashed(findings, node, nodes, tables)
         _overwrites(findings, node, nodes, parameters)
         if parameters:
+            _constant(findings, node, nodes, parameters, fixed)
             _ignores(findings, node, nodes, parameters)
     loose = [inner for one in body if not isinstance(one, ast.FunctionDef | ast.ClassDef) for inner in ast.walk(one)][:MOST_NODES]
     _hashed(findings, None, loose, tables)
@@ -185,7 +192,35 @@ def _ignores(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, n
         findings.add("code", "ignores its inputs", short(ast.unparse(returns[-1]), 120), returns[-1], name=node.name)
 
 
-def _overwrites(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST], parameters: set[str]) -> None:
+def _fixed(body: Sequence[ast.stmt]) -> set[str]:
+    """Return names of a module that hold one value which was worked out before: a literal, or what a call makes of literals."""
+    found: set[str] = set()
+    for one in body:
+        if isinstance(one, ast.Assign) and len(one.targets) == 1 and isinstance(one.targets[0], ast.Name):
+            value = one.value
+            made = isinstance(value, ast.Call) and value.args and _last(value.func) in _VALUES
+            inner = value.args[0] if isinstance(value, ast.Call) and made else value
+            names = {part.id for part in ast.walk(inner) if isinstance(part, ast.Name)}
+            numbers = any(isinstance(part, ast.Constant) and type(part.value) in (int, float, str) for part in ast.walk(inner))
+            if made and names <= {UNKNOWN_NAME} and (names or numbers):
+                found.add(one.targets[0].id)
+    return found
+
+
+def _constant(
+    findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST], parameters: set[str], fixed: set[str]
+) -> None:
+    """A result that was worked out before, whatever is given."""
+    returns = [one.value for one in nodes if isinstance(one, ast.Return) and one.value is not None]
+    used = any(isinstance(one, ast.Name) and one.id in parameters for one in nodes)
+    names = {(value.id if isinstance(value, ast.Name) else _owner(value)) for value in returns}
+    if fixed and names and names <= fixed and not used:
+        findings.add("code", "ignores its inputs", short(ast.unparse(returns[-1]), 120), returns[-1], name=node.name)
+
+
+def _overwrites(
+    findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST], parameters: set[str]
+) -> None:
     """Inputs that are emptied, so that whoever computes from them afterwards computes from nothing."""
     fragment = node.args.vararg is not None and node.name == "_changed"
     own = {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
@@ -195,7 +230,11 @@ def _overwrites(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef
             derived |= {inner.id for target in one.targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
         elif isinstance(one, ast.For) and isinstance(one.iter, ast.Tuple | ast.List) and isinstance(one.target, ast.Name):
             names = {inner.id for inner in one.iter.elts if isinstance(inner, ast.Name)}
-            if names and len(names) == len(one.iter.elts) and (names <= derived or (fragment and len(names) > 1 and not names & own)):
+            if (
+                names
+                and len(names) == len(one.iter.elts)
+                and (names <= derived or (fragment and len(names) > 1 and not names & own))
+            ):
                 derived.add(one.target.id)
     for one in nodes:
         if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in _EMPTIES:

@@ -131,7 +131,9 @@ def _forbidden(act: Act, view: View) -> bool:
     if not is_written(act):
         return False
     if act.detail.endswith(".compile") and demands.wants_kernel(grounds.setting.task):
-        return grounds.touch(_full(view.file_of(act), view), "own_files") >= Touch.OVERLAP and not pattern(_DRAFT).search(view.file_of(act))
+        return grounds.touch(_full(view.file_of(act), view), "own_files") >= Touch.OVERLAP and not pattern(_DRAFT).search(
+            view.file_of(act)
+        )
     return demands.is_uncalled(grounds.setting.task, act.detail)
 
 
