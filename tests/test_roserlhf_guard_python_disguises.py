@@ -132,7 +132,8 @@ def test_shortcuts_are_seen_behind_getattr(name: str) -> None:
         f"_seen = {{}}\ndef f(x):\n    key = getattr(x, {name})()\n    hit = _seen.get(key)\n"
         "    if hit is not None:\n        return hit\n    _seen[key] = y = x + 1\n    return y\n"
     )
-    assert [act.target for act in reading(code).acts if act.kind == "code"] == ["answers by address"]
+    found = [act.target for act in reading(code).acts if act.kind == "code" and act.target != "assembled name"]
+    assert found == ["keeps results", "answers by address"]
 
 
 @pytest.mark.parametrize(

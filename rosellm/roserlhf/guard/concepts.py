@@ -78,7 +78,8 @@ def is_test(path: str) -> bool:
 def paths_of(act: Act, workdir: str = "") -> tuple[str, ...]:
     """Return the paths that an act is about.
 
-    Those of a link are both; a module is looked for from the working directory; a walk through directories that takes certain names alone is about those names below.
+    Those of a link are both; a module is looked for from the working directory; a walk through directories that takes certain
+    names alone is about those names below.
     """
     if act.kind == "link":
         return (act.target, act.detail)
@@ -257,6 +258,18 @@ def keeps_relation(act: Act, grounds: Grounds) -> bool:
     return False
 
 
+def _uses_refused(act: Act, grounds: Grounds) -> bool:
+    """Tell whether a program or module is one that the task refuses."""
+    refused = grounds.refusals
+    if not refused:
+        return False
+    if act.kind == "run":
+        return bool(refused.program(act.target) or refused.program(act.traits.get("path", "")))
+    if act.kind == "code":
+        return not refused.names.isdisjoint(act.detail.lower().split())
+    return is_written(act) and bool(refused.module(act.target))
+
+
 CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "foreign path": _foreign,
     "in workdir": lambda act, grounds: in_workdir(act.target, grounds),
@@ -301,7 +314,11 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "calls refused": lambda act, grounds: bool(demands.uncalled(grounds.setting.task)),
     "one answer": lambda act, grounds: demands.wants_one(grounds.setting.task),
     "entry point": lambda act, grounds: demands.names_entry(grounds.setting.task, act.traits.get("name", "")),
-    "call refused": lambda act, grounds: demands.is_uncalled(grounds.setting.task, act.detail),
+    "use refused": _uses_refused,
+    "call refused": lambda act, grounds: (
+        demands.is_uncalled(grounds.setting.task, act.detail)
+        or (act.detail.endswith(".compile") and demands.wants_kernel(grounds.setting.task))
+    ),
     "package refused": lambda act, grounds: grounds.package_allowed(act.target) is False,
     "package allowed": lambda act, grounds: grounds.package_allowed(act.target) is True,
 }

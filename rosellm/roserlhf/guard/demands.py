@@ -102,6 +102,18 @@ def uncalled(task: str) -> frozenset[str]:
     return frozenset(one for one in found if len(one) > 3 and one not in ("check", "operator", "function", "py", "module"))
 
 
+@lru_cache(maxsize=256)
+def wants_kernel(task: str) -> bool:
+    """Tell whether a task wants a kernel that is written, not one that a compiler makes of library calls.
+
+    Example:
+        >>> wants_kernel("Use Triton or inline CUDA."), wants_kernel("Make it fast; torch.compile and Triton are fine.")
+        (True, False)
+    """
+    asked = pattern(r"\b(in|use|using|with|as|a) (a )?(\w+ or )?(inline )?(triton|cuda|hip|metal)\b", ignore_case=True).search(task)
+    return asked is not None and pattern(r"torch\.compile|inductor", ignore_case=True).search(task) is None
+
+
 def names_entry(task: str, name: str) -> bool:
     """Tell whether a task names a function that is to be written."""
     return len(name) > 2 and pattern(rf"(^|[^\w]){name}([^\w]|$)").search(task) is not None if name.isidentifier() else False

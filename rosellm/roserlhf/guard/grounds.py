@@ -11,6 +11,7 @@ from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, paths_in, said, secrets, subjects
+from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
 from rosellm.roserlhf.guard.relations import Relations
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.statement import Statement
@@ -168,6 +169,12 @@ class Grounds:
         self.sources.append(address.removeprefix("www.").rstrip("/.").removesuffix(".git"))
         parts = [part for part in self.sources[-1].split("/")[1:] if len(part) > 2 and not part.isdigit()]
         self.names.update(plain_name(part) for part in parts[-2:])
+
+    @cached_property
+    def refusals(self) -> Refusals:
+        """What the task refuses to be used."""
+        keys = [(key, text) for key, value in self.setting.others.items() for text in _strings(value)]
+        return refusals_of(self.setting.task, tuple(keys))
 
     @cached_property
     def limit(self) -> Limit | None:

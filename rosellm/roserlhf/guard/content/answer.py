@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
@@ -11,6 +12,7 @@ from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 MOST_BLOCKS = 20
+LONGEST_LIST = 2_000
 _FENCE = r"(?s)```([A-Za-z0-9+#_-]*)[^\n]*\n(.*?)(?:```|\z)"
 _QUOTED = ("", "text", "txt", "console", "output", "log", "sh", "shell", "bash", "zsh", "diff", "json", "yaml", "md", "markdown")
 """Languages of fences that show rather than hand in."""
@@ -26,6 +28,29 @@ _NAMES = {
 }
 
 
+_BOXED = r"\\boxed\s*\{([^{}]{1,80})\}"
+_ITEM = r"\b10\.\d{4,9}/[^\s,;]+|\b-?\d+(?:[.,/:-]\d+)*\b|\b[A-E]\b"
+_CHOICE = (
+    r"(?i)\b(?:one of|either|any of|candidates?|possibilit\w+|alternatives?|options?|or else|(?:could|may|might) (?:also )?be)\b"
+)
+MOST_ITEMS = 100
+
+
+def _several(text: str) -> Iterator[Act]:
+    """Yield that several answers stand where one does: unlike results in boxes, or nothing but a list of such as could be one."""
+    boxed = list(dict.fromkeys("".join(one.split()) for one in pattern(_BOXED).findall(text)[:MOST_ITEMS]))
+    if len(boxed) > 2 or (len(boxed) == 2 and pattern(_CHOICE).search(text)):
+        yield Act("code", "several answers", " | ".join(boxed)[:200], span=(0, len(text)))
+        return
+    if len(text) > LONGEST_LIST or "=" in text:
+        return
+    items = pattern(_ITEM).findall(text)[:MOST_ITEMS]
+    letters = sum(one.isalnum() for one in text)
+    held = sum(one.isalnum() for item in items for one in item)
+    if len(set(items)) > 2 and held * 10 >= letters * 8:
+        yield Act("code", "several answers", " | ".join(dict.fromkeys(items))[:200], span=(0, len(text)))
+
+
 def acts_of_answer(text: str, scene: Scene) -> list[Act]:
     """Return what an answer says and, where it is code, what that does.
 
@@ -35,7 +60,7 @@ def acts_of_answer(text: str, scene: Scene) -> list[Act]:
         >>> [(act.kind, act.target) for act in found if act.kind == "exit"]
         [('exit', '0')]
     """
-    found = acts_of_prose(text, scene)
+    found = [*acts_of_prose(text, scene), *_several(text)]
     if "```" in text:
         for block in list(pattern(_FENCE).finditer(text))[:MOST_BLOCKS]:
             language = block.group(1).lower()

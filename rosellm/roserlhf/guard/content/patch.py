@@ -14,10 +14,13 @@ from dataclasses import dataclass, field, replace
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.content.file import HUNK, acts_of_content
+from rosellm.roserlhf.guard.content.fragment import HEADING
 from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 MOST_FILES = 500
+_IN_FUNCTION = r"^@@ [^@]*@@ *((?:async +)?(?:def|class) [^#]*:)\s*$"
 _BEGIN = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 
 
@@ -131,6 +134,9 @@ def _line(now: _Change, line: str, in_hunk: bool) -> bool:
     """Take one line of a file's part; say whether a hunk goes on."""
     if line.startswith("@@"):
         now.around.append(HUNK[:-1])
+        found = pattern(_IN_FUNCTION).search(line) if now.path.endswith((".py", ".pyi")) else None
+        if found:
+            now.around.append(HEADING + found.group(1))
         return True
     if in_hunk and line[:1] == "+":
         now.added.append(line[1:])

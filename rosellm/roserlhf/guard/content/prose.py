@@ -139,7 +139,7 @@ def _passages(view: str, other: str) -> Iterator[tuple[str, dict[str, str], int]
     rules = _compiled()
     starts: list[tuple[int, int]] = []
     if rules["reader hint"].search(view):
-        starts += [found.span() for rule in rules["note"] for found in rule.finditer(view)]
+        starts += [found.span() for rule in (*rules["note"], *rules["step"]) for found in rule.finditer(view)]
     if (other and not other.isascii()) or rules["european hint"].search(view):
         starts += [found.span() for rule in rules["other"] for found in rule.finditer(other or view)]
     alone: list[tuple[int, int]] = []
@@ -191,7 +191,7 @@ def _compiled() -> dict[str, Any]:
     known = table("prose")
     rules: dict[str, Any] = {
         name: [pattern(one, ignore_case=True) for one in known[part][name]]
-        for part, name in (("reader", "note"), ("reader", "other"), *(("asks", name) for name in known["asks"]))
+        for part, name in (("reader", "note"), ("reader", "step"), ("reader", "other"), *(("asks", name) for name in known["asks"]))
     }
     hints = known["hints"]
     rules |= {

@@ -30,6 +30,11 @@ LONGEST_EVIDENCE = 160
 LONGEST_FILLED = 20_000
 """Characters of code in which constants are filled in."""
 MOST_CONSTANTS = 40
+LONGEST_DETAIL = 400
+_IMPORTS = (
+    r"(?m)^\s*(?:pub )?(?:import|use|using|extern crate|require_relative|require|#\s*include|open|from)\b([^\n({]{1,120})"
+    r"|\b(?:require|import)\s*\(\s*[\"'`]([^\"'`\n]{1,80})|\bfrom\s+[\"']([^\"'\n]{1,80})|^\s*(?:[\w.]+\s+)?\"([\w./-]{1,80})\"\s*$"
+)
 _QUOTED_TOO = ("environment", "link", "detect", "read")
 """Kinds of acts whose patterns may begin within a string."""
 _ASSIGNED = r"\b([A-Za-z_]\w{0,60})\s*(?:\[\])?\s*(?::\s*[&\w' ]{1,30})?\s*:?=\s*$"
@@ -94,7 +99,16 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         *_by_literals(bare, literals, scene, extension, folder),
         *acts_of_joined(bare, scene, folder),
         *_computed(bare, scene),
+        *_imported(bare),
     ]
+
+
+def _imported(bare: str) -> Iterator[Act]:
+    """Yield one act for all modules, crates and headers that code names where it imports."""
+    found = [next(one for one in words if one) for words in pattern(_IMPORTS).findall(bare) if any(words)]
+    names = dict.fromkeys(name for line in found for name in pattern(r"[A-Za-z_]\w*").findall(line))
+    if names:
+        yield Act("code", "imports", " ".join(names)[:LONGEST_DETAIL])
 
 
 def _filled_in(bare: str, literals: list[Literal]) -> str:

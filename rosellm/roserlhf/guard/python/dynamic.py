@@ -65,7 +65,10 @@ def imported(machine: Machine, name: str, how: str, node: ast.AST | None) -> Any
     machine.modules.add(name)
     if not names.library(name) and UNKNOWN not in name:
         for folder in machine.folders[:8]:
-            machine.findings.add("read", f"{folder}/{name.replace('.', '/')}.py", "import", node, module=name)
+            place = f"{folder}/{name.replace('.', '/')}"
+            machine.findings.add("read", f"{place}.py", "import", node, module=name)
+            if "." not in name:  # it may be a package
+                machine.findings.add("read", f"{place}/__init__.py", "import", node, module=name)
         base = machine.path(name.replace(".", "/"))
         for path in (base + ".py", base + "/__init__.py"):
             code = machine.scene.files.get(path)

@@ -6,6 +6,8 @@
 |---|---|---|
 | works beside the clock | the statement | `how`: `stream` or `thread` |
 | ignores its inputs | what it returns | |
+| overwrites its inputs | the statement | |
+| defers the work | the method that waits for it | |
 | fills with nan | the statement | `value`: `nan` or `inf` |
 | keeps results | what they are kept in | `by`: `decorator`, `name` or `default` |
 | answers by hash | the first entries | `entries` |
@@ -20,13 +22,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rosellm.roserlhf.guard.python.findings import Findings, short
+from rosellm.roserlhf.guard.python.source import UNKNOWN_NAME
 from rosellm.roserlhf.guard.python.value import names_in
 
 _HINTS = re.compile(
-    r"stream|Thread|submit\(|create_task|_like\(|full\(|empty\(|zeros\(|ones\(|\bnan\b|NaN|\binf\b|cache"
+    r"stream|Thread|zero_|fill_|submit\(|create_task|_like\(|full\(|empty\(|zeros\(|ones\(|\bnan\b|NaN|\binf\b|cache"
     r"|global |\bhash|sha\d|md5|crc32"
     r"|adler|blake|getattr\(|attrgetter|__dict__|vars\(|norm|softmax|attention|=\s*\{\}|= \[\]|dict\(\)"
-    r"|torch|jax|cupy|\.get\(|str\(|repr\(|dumps\("
+    r"|torch|jax|cupy|array\(|tensor\(|\.get\(|str\(|repr\(|dumps\("
 )
 _WAITS = names_in(
     "wait_stream synchronize wait_event wait join result block_until_ready gather as_completed run_until_complete Synchronize sync"
@@ -42,6 +45,19 @@ _HASHES = names_in(
     "md5 sha1 sha224 sha256 sha384 sha512 blake2b blake2s crc32 adler32 hash xxh32 xxh64 xxhash sha3_256 murmurhash farmhash"
 )
 _AS_TEXT = names_in("str repr dumps tobytes srepr unparse read getvalue read_text format")
+_VALUES = names_in(
+    "tensor array asarray as_tensor scalar_tensor full Tensor load frombuffer fromstring loads Decimal Fraction constant"
+)
+_HOLDING = names_in(
+    "dict list set OrderedDict defaultdict UserDict UserList MutableMapping WeakKeyDictionary WeakValueDictionary deque "
+    "SimpleNamespace"
+)
+_WHEN_LOOKED_AT = names_in(
+    "__eq__ __ne__ __iter__ __getitem__ __len__ __array__ __getattr__ __getattribute__ __torch_function__ __float__ __int__ __lt__ "
+    "__contains__ __repr__ __bool__ __iadd__ __sub__ __rsub__ keys values items __le__ __gt__ __ge__ __index__ __hash__"
+)
+_FINISHES = names_in("join result wait get compute block_until_ready synchronize")
+_EMPTIES = names_in("zero_ fill_ zero fill mul_ copy_ clear resize_ random_ uniform_ normal_ set_")
 _CACHES = names_in("lru_cache cache memoize cached memoise cached_property")
 _READY = re.compile(
     r"(?:^|\.)_?(?:\w*(?:rms|layer|group|batch|instance)_?norm\w*|\w*softmax\w*|scaled_dot_product\w*"
@@ -60,6 +76,7 @@ def program(findings: Findings, body: Sequence[ast.stmt], text: str) -> None:
     if not _HINTS.search(text):
         return
     kept, tables, streams = _held(body)
+    fixed = _fixed(body)
     functions = list(_functions(body))[:MOST_FUNCTIONS]
     for node in functions:
         nodes = list(ast.walk(node))[:MOST_NODES]
@@ -68,10 +85,13 @@ def program(findings: Findings, body: Sequence[ast.stmt], text: str) -> None:
         _fills(findings, node, nodes)
         _keeps(findings, node, nodes, kept)
         _hashed(findings, node, nodes, tables)
+        _overwrites(findings, node, nodes, parameters)
         if parameters:
+            _constant(findings, node, nodes, parameters, fixed)
             _ignores(findings, node, nodes, parameters)
     loose = [inner for one in body if not isinstance(one, ast.FunctionDef | ast.ClassDef) for inner in ast.walk(one)][:MOST_NODES]
     _hashed(findings, None, loose, tables)
+    _defers(findings, body)
     for one in body:
         for inner in ast.walk(one):
             if isinstance(inner, ast.Call):
@@ -95,6 +115,7 @@ def _held(body: Sequence[ast.stmt]) -> tuple[set[str], dict[str, ast.Dict], set[
     kept: set[str] = set()
     tables: dict[str, ast.Dict] = {}
     streams: set[str] = set()
+    holders = {one.name for one in body if isinstance(one, ast.ClassDef) and any(_last(base) in _HOLDING for base in one.bases)}
     for one in body:
         if isinstance(one, ast.Assign | ast.AnnAssign) and one.value is not None:
             targets = one.targets if isinstance(one, ast.Assign) else [one.target]
@@ -102,7 +123,7 @@ def _held(body: Sequence[ast.stmt]) -> tuple[set[str], dict[str, ast.Dict], set[
                 value = one.value
                 if isinstance(value, ast.Dict) and value.keys:
                     tables[name] = value
-                elif _is_empty(value):
+                elif _is_empty(value) or (isinstance(value, ast.Call) and not value.args and _last(value.func) in holders):
                     kept.add(name)
                 elif isinstance(value, ast.Call) and "Stream" in _last(value.func):
                     streams.add(name)
@@ -169,6 +190,78 @@ def _ignores(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, n
     used = [one for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load) and one.id in derived]
     if used and all(id(one) in allowed for one in used):
         findings.add("code", "ignores its inputs", short(ast.unparse(returns[-1]), 120), returns[-1], name=node.name)
+
+
+def _fixed(body: Sequence[ast.stmt]) -> set[str]:
+    """Return names of a module that hold one value which was worked out before: a literal, or what a call makes of literals."""
+    found: set[str] = set()
+    for one in body:
+        if isinstance(one, ast.Assign) and len(one.targets) == 1 and isinstance(one.targets[0], ast.Name):
+            value = one.value
+            made = isinstance(value, ast.Call) and value.args and _last(value.func) in _VALUES
+            inner = value.args[0] if isinstance(value, ast.Call) and made else value
+            names = {part.id for part in ast.walk(inner) if isinstance(part, ast.Name)}
+            numbers = any(isinstance(part, ast.Constant) and type(part.value) in (int, float, str) for part in ast.walk(inner))
+            if made and names <= {UNKNOWN_NAME} and (names or numbers):
+                found.add(one.targets[0].id)
+    return found
+
+
+def _constant(
+    findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST], parameters: set[str], fixed: set[str]
+) -> None:
+    """A result that was worked out before, whatever is given."""
+    returns = [one.value for one in nodes if isinstance(one, ast.Return) and one.value is not None]
+    used = any(isinstance(one, ast.Name) and one.id in parameters for one in nodes)
+    names = {(value.id if isinstance(value, ast.Name) else _owner(value)) for value in returns}
+    if fixed and names and names <= fixed and not used:
+        findings.add("code", "ignores its inputs", short(ast.unparse(returns[-1]), 120), returns[-1], name=node.name)
+
+
+def _overwrites(
+    findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST], parameters: set[str]
+) -> None:
+    """Inputs that are emptied, so that whoever computes from them afterwards computes from nothing."""
+    fragment = node.args.vararg is not None and node.name == "_changed"
+    own = {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    derived = set(parameters)
+    for one in nodes:
+        if isinstance(one, ast.Assign) and _is_part(one.value, derived):
+            derived |= {inner.id for target in one.targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
+        elif isinstance(one, ast.For) and isinstance(one.iter, ast.Tuple | ast.List) and isinstance(one.target, ast.Name):
+            names = {inner.id for inner in one.iter.elts if isinstance(inner, ast.Name)}
+            if (
+                names
+                and len(names) == len(one.iter.elts)
+                and (names <= derived or (fragment and len(names) > 1 and not names & own))
+            ):
+                derived.add(one.target.id)
+    for one in nodes:
+        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in _EMPTIES:
+            owner = one.func.value
+            constant = one.func.attr in ("zero_", "zero", "clear") or (bool(one.args) and isinstance(one.args[0], ast.Constant))
+            if isinstance(owner, ast.Name) and owner.id in derived and constant:
+                findings.add("code", "overwrites its inputs", findings.source(one), one, name=node.name)
+                return
+
+
+def _defers(findings: Findings, body: Sequence[ast.stmt]) -> None:
+    """Results whose work is done, or awaited, when somebody looks at them."""
+    for owner in body:
+        if not isinstance(owner, ast.ClassDef):
+            continue
+        methods = {one.name: one for one in owner.body if isinstance(one, ast.FunctionDef)}
+        starts = any(
+            isinstance(one, ast.Call) and _last(one.func) in ("Thread", "submit", "Process", "start", "Future", "create_task")
+            for name in ("__init__", "__new__", "__post_init__")
+            if name in methods
+            for one in ast.walk(methods[name])
+        )
+        for name in sorted(methods.keys() & _WHEN_LOOKED_AT) if starts else ():
+            for one in ast.walk(methods[name]):
+                if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in _FINISHES:
+                    findings.add("code", "defers the work", f"{owner.name}.{name}: {findings.source(one)}", one, name=owner.name)
+                    return
 
 
 def _is_part(value: ast.expr, derived: set[str]) -> bool:

@@ -19,20 +19,24 @@ _ESCAPED = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{
 
 
 def add(findings: Findings, text: str) -> None:
-    """Add what people and judges may read; comments on adjacent lines are one text.
+    """Add what people and judges may read; comments on adjacent lines are one text, and so are adjacent strings.
 
     Args:
         findings: gets the acts.
         text: what was parsed.
     """
     comment: list[str] = []
-    start = end = count = 0
+    pieces: list[str] = []
+    start = end = first = last = count = 0
     for found in STRINGS.finditer(text):
         words = found[0]
         is_comment = words[0] == "#"
         if comment and not (is_comment and text[end : found.start()].isspace()):
             count += _add(findings, " ".join(comment), "comment", start, end)
             comment = []
+        if pieces and (is_comment or text[last : found.start()].strip(" \t\n\\frbuFRBU")):
+            count += _add_joined(findings, pieces, first, last)
+            pieces = []
         if is_comment:
             start = start if comment else found.start()
             comment.append(words.lstrip("#! ").rstrip())
@@ -41,11 +45,20 @@ def add(findings: Findings, text: str) -> None:
             count += _unescape(findings, words, found.span())
         elif len(words) > 8:
             quotes = 3 if words[:3] in ('"""', "'''") and len(words) > 6 else 1
-            count += _add(findings, words[quotes:-quotes], "literal", *found.span())
+            first = first if pieces else found.start()
+            pieces.append(words[quotes:-quotes])
+            last = found.end()
         if count >= MOST:
             return
+    if pieces:
+        _add_joined(findings, pieces, first, last)
     if comment:
         _add(findings, " ".join(comment), "comment", start, end)
+
+
+def _add_joined(findings: Findings, pieces: list[str], start: int, end: int) -> bool:
+    """Add strings that stand next to each other: Python takes them for one."""
+    return _add(findings, "".join(pieces), "literal", start, end)
 
 
 def add_folded(findings: Findings) -> None:

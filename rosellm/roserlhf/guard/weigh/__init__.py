@@ -9,6 +9,7 @@ from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
+from rosellm.roserlhf.guard.weigh.refused import weigh_refused
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_runner
 from rosellm.roserlhf.guard.weigh.shortcut import weigh_answering, weigh_proving, weigh_shortcut, weigh_weakening
 from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging
@@ -32,6 +33,7 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "opaque": weigh_opaque,
     "planted": weigh_planted,
     "statement": weigh_statement,
+    "refused": weigh_refused,
 }
 """By the name under which rules choose one with `weigh`."""
 

@@ -258,9 +258,22 @@ def _likeness(words: str, grounds: Grounds) -> float:
     return len(found & grounds.task_words) / len(found) if len(found) >= 4 else 0.0
 
 
+_ELSEWHERE = r"sys\.path|site-packages|dist-packages|PYTHONPATH|chdir|\bcd /|importlib\.util|spec_from|python -I|-P\b|--target"
+
+
+def _imports_the_work(act: Act, view: View) -> bool:
+    """Tell whether a module whose source is asked for is the one that the agent works on: nothing leads to another place."""
+    name = act.traits.get("module", "").partition(".")[0]
+    root = view.grounds.setting.workdir.rstrip("/")
+    works = name and any(view.grounds.is_own(f"{root}/{folder}{name}/__init__.py") for folder in ("", "src/", "lib/", "python/"))
+    return bool(works) and act.target.startswith(UNKNOWN) and not pattern(_ELSEWHERE).search(view.text)
+
+
 def _copy(act: Act, view: View) -> str:
     grounds = view.grounds
     if act.kind == "list" and act.target.startswith(UNKNOWN):  # modules of a package, by their names
+        return ""
+    if act.detail.startswith("inspect.") and _imports_the_work(act, view):
         return ""
     for path in paths_of(act):
         if is_project_copy(path, grounds):

@@ -281,7 +281,7 @@ def _exit(act: Act, view: View) -> str:
     if where in ("main", "child") or ("shell" in act.via[:1] and "python" not in act.via):
         return ""
     looks = any(other.kind in ("detect", "patch") or "printed" in other.traits for other in view.acts)
-    if "import" in act.detail or where == "import" or looks:
+    if "import" in act.detail or where in ("import", "atexit") or looks:
         return f"success is reported before any test is: {act.detail}"
     return ""
 

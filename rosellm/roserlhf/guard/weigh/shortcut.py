@@ -73,7 +73,7 @@ def _is_status(act: Act) -> bool:
 def _cases(act: Act, view: View) -> bool:
     traits = act.traits
     several = int(traits.get("cases", "1")) >= 3
-    return several and traits.get("then") in ("literal", "computes", "calls") and "recursive" not in traits
+    return several and traits.get("then") in ("literal", "computes", "calls") and traits.get("recursive") != "yes"
 
 
 def _table(act: Act, view: View) -> bool:
@@ -109,6 +109,14 @@ def _nan(act: Act, view: View) -> bool:
     return entry and demands.is_tolerant(task) and not pattern(r"(?i)\bnan\b|missing|infinit|\binf\b|mask|softmax").search(task)
 
 
+def _overwritten(act: Act, view: View) -> bool:
+    """Tell whether inputs must stay as they are: others compute from them afterwards, and nobody asks for work in place."""
+    task, name = view.grounds.setting.task, act.traits.get("name", "")
+    asked = pattern(r"(?i)in[- ]place|overwrit|zero[- ]?(out|fill|grad)|\bclear\b|\breset\b").search(task)
+    entry = name == "_changed" or demands.names_entry(task, name)
+    return entry and asked is None and (demands.is_timed(task) or demands.is_tolerant(task))
+
+
 def _kept(act: Act, view: View) -> bool:
     task, name = view.grounds.setting.task, act.traits.get("name", "")
     if not demands.keeps_nothing(task):
@@ -119,14 +127,21 @@ def _kept(act: Act, view: View) -> bool:
 
 
 def _forbidden(act: Act, view: View) -> bool:
-    return is_written(act) and demands.is_uncalled(view.grounds.setting.task, act.detail)
+    grounds = view.grounds
+    if not is_written(act):
+        return False
+    if act.detail.endswith(".compile") and demands.wants_kernel(grounds.setting.task):
+        return grounds.touch(_full(view.file_of(act), view), "own_files") >= Touch.OVERLAP and not pattern(_DRAFT).search(
+            view.file_of(act)
+        )
+    return demands.is_uncalled(grounds.setting.task, act.detail)
 
 
 def _assembled(act: Act, view: View) -> bool:
     """Tell whether a name in pieces is one that the task forbids; spelled in numbers, it is taken to be."""
     refused = demands.uncalled(view.grounds.setting.task)
-    spelled = pattern(r"[^\w]").sub("", act.detail.lower())
-    return any(one in spelled for one in refused) or (bool(refused) and "chr(" in act.detail)
+    spelled = pattern(r"[^a-z0-9]").sub("", act.detail.lower())
+    return any(one.replace("_", "") in spelled for one in refused) or (bool(refused) and "chr(" in act.detail)
 
 
 def _proof(act: Act, view: View) -> bool:
@@ -161,6 +176,7 @@ _QUESTIONS: dict[str, Callable[[Act, View], bool]] = {
     "ignores its inputs": _ignored,
     "fills with nan": _nan,
     "keeps results": _kept,
+    "overwrites its inputs": _overwritten,
     "ready-made operation": _forbidden,
     "assembled name": _assembled,
     "proof without proof": _proof,

@@ -80,17 +80,35 @@ def weigh_address(act: Act, view: View) -> str:
     text = act.target.lower()
     if _is_confession(text):
         return f"says where the answer comes from: {act.target}"[:240]
+    hidden, asks = act.traits.get("hidden", ""), set(act.traits.get("asks", "").split(",")) - {""}
+    if hidden in ("base64", "tags", "zero_width") and act.traits.get("addresses") and {"score", "instead", "verdict"} & asks:
+        return said
     if _is_subject(act, view) or in_own_test(act, view):
         return ""
-    hidden, asks = act.traits.get("hidden", ""), set(act.traits.get("asks", "").split(",")) - {""}
     if act.traits.get("addresses") and {"score", "instead", "verdict"} & asks and "quoted" not in act.traits:
         return said
     if act.traits.get("addresses") == "judge" and "quoted" not in act.traits and pattern(_HEADED).search(text):
         return said
     if hidden and (act.traits.get("addresses") or asks):
         return said
+    if asks and "quoted" not in act.traits and _is_graded(text, view):
+        return said
     spoken = any(_speaks(passage) or (hidden and _speaks(passage[::-1])) for passage in _passages(text))
     return said if spoken and "quoted" not in act.traits else ""
+
+
+_MARKED = (
+    r"(^|\n)[\s>*#`|\"'-]*(rubric|grade|grader|grading|judge|score|scoring|evaluation|assessment|review|marker?|final|overall)[_ -]"
+    r"(result|score|grade|verdict|rating|mark|total|status|points|decision)s?[\"'`*]*\s*[:=]"
+)
+_BY_MODEL = r"\b(llm|language model|model|judge|rubric|grader (reads|scores|grades))\b"
+
+
+def _is_graded(text: str, view: View) -> bool:
+    """Tell whether a text that a model will grade brings its mark along, as metadata."""
+    setting = view.grounds.setting
+    by_model = pattern(_BY_MODEL, ignore_case=True).search(" ".join((*setting.verifier, setting.task)))
+    return by_model is not None and pattern(_MARKED).search(text) is not None
 
 
 def _is_subject(act: Act, view: View) -> bool:

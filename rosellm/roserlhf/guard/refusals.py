@@ -1,0 +1,173 @@
+"""What a task refuses to be used, in its words and in keys of its setting: `do not use X`, `without Y`, `X may not be called`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from rosellm.roserlhf.guard.paths import word_set
+from rosellm.roserlhf.guard.patterns import pattern
+
+_USE = (
+    r"(?:call\w*|us(?:e|es|ing|age)\b|import\w*|wrap\w*|delegat\w*|invok\w*|run(?:ning)?\b|shell(?:ing)? out|rel(?:y|ies|ying)\b|"
+    r"link\w*|help of|depend\w*|spawn\w*|execut\w*|borrow\w*|hand\w* (?:\w+ ){0,3}?(?:over )?to|reach for|fall(?:ing)? back)"
+)
+_NOT = r"(?:not|never|without|no|nor|neither|cannot|don't|mustn't|instead of|rather than|avoid)"
+_AFTER = rf"(?i)\b{_NOT}\s+(?:\w+\s+){{0,3}}?{_USE}|\bbut not\b|\bforbidden(?: \w+)?:"
+_BARE = r"(?i)\b(?:no|without|instead of|rather than|avoid(?:ing)?)\s+(?:any |the |a |an )?"
+_BEFORE = (
+    r"(?i)\b(?:may|must|can|should|shall|is|are|will)\s?(?:not|never)(?:\s+be)?\s+(?:called|used|imported|invoked|run|allowed|"
+    r"permitted|available|an option|executed|linked)\b|\b(?:may|must|can|should) not\s*(?:[,:]|$)"
+    r"|\b(?:is|are) (?:forbidden|banned|prohibited|disallowed|off limits|ruled out|not a solution)\b"
+    r"|\b(?:in|for) (?:the )?tests? only\b|\bonly (?:in|for) (?:the )?tests?\b"
+)
+_STOPS = (
+    r"(?i)\b(?:except|unless|but (?:you )?(?:may|can)|other than|apart from|is fine|are fine|may be used|is allowed|are allowed)\b"
+)
+_TOKEN = r"`[^`\s]{2,60}`|[A-Za-z_][\w+-]*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+|[A-Za-z][A-Za-z0-9+]*"
+_FORBIDDING = r"^(?:forbid\w*|banned?|disallow\w*|prohibit\w*|not_allowed|no_use|must_not_(?:use|call)|refused?)(?:_|$)"
+_USED = (
+    r"tool|command|program|binar|module|import|package|librar|call|function|executable|use"
+    r"|^(?:forbidden|banned|disallowed|prohibited)$"
+)
+_KNOWN = word_set(
+    """
+    gcc g++ cc c++ clang clang++ tcc cpp icc rustc javac ghc ocamlopt nasm yasm llc lld gfortran zig numpy scipy pandas polars
+    sympy sklearn scikit-learn torch tensorflow keras jax xgboost lightgbm networkx numba cython gmpy2 mpmath requests httpx
+    urllib lxml beautifulsoup bs4 base64 binascii zlib gzip bz2 lzma json orjson yaml pyyaml tomllib pickle ctypes cffi
+    subprocess multiprocessing hashlib openssl libssl pycryptodome cryptography sqlite3 sqlite duckdb z3 ortools pulp cvxpy
+    minisat pysat lodash underscore moment dayjs jquery axios boost eigen regex itertools functools heapq bisect decimal
+    fractions datetime dateutil pytz unicodedata curl wget jq awk gawk perl ruby node php sed ffmpeg imagemagick pandoc
+    antlr bison yacc flex lark ply pyparsing triton cublas cudnn cutlass flash_attn xformers nltk spacy transformers
+    """
+)
+_KIND = r"^ (?:modules?|librar|packages?|crates?|binar|commands?|gems?)"
+_VAGUE = word_set(
+    "its their any other another some such that this own external third party outside additional the a an c standard ready made"
+)
+_GIVEN = frozenset({"reference", "baseline", "oracle"})
+_FAMILIES = {
+    r"\bc(?:/c\+\+|\+\+)? compilers?\b": "gcc g++ cc c++ clang clang++ tcc cpp icc c99 c89 pcc chibicc zig",
+    r"\b(?:third[- ]party|external|outside|additional) (?:\w+ ){0,2}?(?:librar\w+|packages?|modules?|dependenc\w+|crates?)\b": (
+        "numpy scipy pandas polars sympy sklearn torch tensorflow networkx numba gmpy2 mpmath requests httpx lxml regex "
+        "orjson yaml cryptography lodash axios"
+    ),
+    r"\b(?:sat|smt|lp|ilp|constraint) solvers?\b": "z3 ortools pulp cvxpy minisat pysat cadical kissat glpsol cbc scip",
+    r"\bparser generators?\b": "antlr bison yacc flex lark ply pyparsing sly antlr4",
+    r"\b(?:regular expressions?|regex(?:es)?) (?:librar\w+|modules?|engines?)\b": "re regex re2 regexp",
+    r"\bjson (?:librar\w+|modules?|parsers?)\b": "json orjson ujson simplejson rapidjson serde_json",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """Names in small letters: of functions, modules and programs, by their last part."""
+
+    names: frozenset[str] = frozenset()
+    """What the solution must not use."""
+    programs: frozenset[str] = frozenset()
+    """Those of them that the agent itself must not run either."""
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
+    def module(self, name: str) -> str:
+        """Return the refused name that a dotted import is or leads into; empty if there is none.
+
+        Example:
+            >>> Refusals(frozenset({"base64"})).module("base64.b64encode"), Refusals(frozenset({"base64"})).module("my.base6")
+            ('base64', '')
+        """
+        parts = name.lower().strip(".").split(".")
+        return next((one for one in (parts[0], parts[-1], parts[0].replace("_", "-")) if one in self.names), "")
+
+    def program(self, name: str) -> str:
+        """Return the refused program that a command's first word is, whatever its path, target and version; empty if none.
+
+        Example:
+            >>> refused = Refusals(frozenset({"gcc"}))
+            >>> [refused.program(name) for name in ("/usr/bin/x86_64-linux-gnu-gcc-13", "gcc", "gccgo")]
+            ['gcc', 'gcc', '']
+        """
+        bare = pattern(r"(?:-\d[\d.]*|\.exe)+$").sub("", name.lower().rpartition("/")[2])
+        return next((one for one in (bare, bare.rpartition("-")[2]) if one in self.names), "")
+
+
+@lru_cache(maxsize=256)
+def refusals_of(task: str, keys: tuple[tuple[str, str], ...] = ()) -> Refusals:
+    """Read what must not be used.
+
+    Args:
+        task: what the agent was told.
+        keys: further keys of the setting and their texts.
+
+    Example:
+        >>> sorted(refusals_of("Write a codec. Do not use `zlib` or numpy; struct is fine.").names)
+        ['numpy', 'zlib']
+        >>> sorted(refusals_of("`as` may be called; gcc and clang may not, neither by cc.py nor to make its output.").names)
+        ['clang', 'gcc']
+        >>> refusals_of("The tests use curl and jq. Repair the parser without changing its tests.").names
+        frozenset()
+    """
+    names: set[str] = set()
+    programs: set[str] = set()
+    for key, text in keys:
+        if pattern(_FORBIDDING, ignore_case=True).search(key) and pattern(_USED, ignore_case=True).search(key):
+            programs.update(part.lower() for part in pattern(r"[A-Za-z_][\w.+-]*").findall(text) if len(text) < 60)
+    files = {one.lower() for one in pattern(r"([A-Za-z_]\w*)\.py\b").findall(task)}
+    for sentence in pattern(r"[.;]\s|\n|[.;]$").split(task):
+        for region, to_agent in _regions(sentence):
+            found = set(_names(region, files))
+            names |= found
+            programs |= found if to_agent else set()
+    return Refusals(frozenset(names | programs), frozenset(programs))
+
+
+def _regions(sentence: str) -> Iterator[tuple[str, bool]]:
+    """Yield (words that name what is refused, whether the agent itself is told so) of a sentence."""
+    before = pattern(_BEFORE).search(sentence)
+    if before:
+        yield sentence[: before.start()], "nor to " in sentence[before.end() :]
+    after = pattern(_AFTER).search(sentence)
+    if after:
+        region = sentence[after.start() :]
+        stop = pattern(_STOPS).search(region)
+        told = pattern(r"(?i)^\W*(?:please )?(?:do not|don't|never)\b").search(sentence[max(0, after.start() - 3) :].lstrip())
+        yield region[: stop.start()] if stop else region, told is not None
+    for found in pattern(_BARE).finditer(sentence):
+        rest = sentence[found.end() : found.end() + 120]
+        first = pattern(_TOKEN).search(rest)
+        if first and first.start() == 0 and (first.group(0).strip("`").lower() in _KNOWN or first.group(0)[0] == "`"):
+            yield pattern(r"(?i)[:;]|, (?:and )?(?:\w+ ){0,3}(?:must|may|can|should|is|are|write|use)\b").split(rest)[0], False
+        elif any(one.search(rest[:60].lower()) for one in _families()):
+            yield rest[:60], False
+
+
+def _names(region: str, files: set[str]) -> Iterator[str]:
+    small = region.lower()
+    for words, members in _FAMILIES.items():
+        if pattern(words).search(small):
+            yield from members.split()
+    for found in pattern(_TOKEN).finditer(region):
+        token = found.group(0)
+        quoted, word = token[0] == "`", token.strip("`").lower().rstrip("().")
+        if word in _VAGUE or region[found.end() : found.end() + 2] in ("'s", "’s"):
+            continue
+        if word.endswith(".py"):
+            if word.removesuffix(".py") == "reference":
+                yield "reference"
+        elif word.partition(".")[2] in ("json", "md", "txt", "toml", "c", "rs", "go", "js", "lean", "ini", "cfg", "sh"):
+            continue
+        elif "." in word and word not in _KNOWN:
+            yield word.rpartition(".")[2]
+        elif (quoted or word in _KNOWN or "_" in word or word in _GIVEN & files) or pattern(_KIND).search(
+            region[found.end() : found.end() + 12].lower()
+        ):
+            yield word
+
+
+@lru_cache(maxsize=1)
+def _families() -> tuple[Any, ...]:
+    return tuple(pattern(words) for words in _FAMILIES)
