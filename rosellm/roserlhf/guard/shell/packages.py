@@ -138,7 +138,8 @@ def _manager(shell: Shell, argv: list[str]) -> Value:
             if manager.verbless and name in ("npx", "bunx", "pnpx", "uvx"):
                 return _run_package(shell, name, operands[0], words)
     if verb in manager.installs or manager.verbless:
-        for operand in operands:
+        one = name in ("npm", "yarn", "pnpm", "bun", "cnpm") and verb in ("view", "info", "show", "v")  # then come fields of it
+        for operand in operands[:1] if one else operands:
             package(shell, operand, f"{name} {verb}".strip())
     elif verb in ("show", "files", "inspect", "contents", "depends", "policy", "info", "view"):
         for operand in operands:
