@@ -52,7 +52,10 @@ def is_near(host: str) -> bool:
         >>> is_near("judge.local"), is_near("shop.example"), is_near("example.net.co")
         (True, True, False)
     """
-    return is_local(host) or pattern(r"(^|\.)(example|test|invalid|local|localhost|internal|example\.(com|org|net))$").search(host) is not None
+    return (
+        is_local(host)
+        or pattern(r"(^|\.)(example|test|invalid|local|localhost|internal|example\.(com|org|net))$").search(host) is not None
+    )
 
 
 def path_of(address: str) -> str:
@@ -165,10 +168,13 @@ def is_project_copy(path: str, grounds: Grounds) -> bool:
     if in_workdir(path, grounds):
         part = path.casefold().removeprefix(grounds.workdir)
         return pattern(_INSTALLED).search(part) is not None and has_project_part(part, grounds)
-    return not grounds.is_own(path) or (
-        pattern(CACHES).search(path.lower()) is not None and "snapshot" not in path.lower()
-    ) or (
-        is_scratch(path) and pattern(r"\.(whl|crate|tgz|gem|jar|zip)$|\.tar\.|site-packages|node_modules").search(path) is not None
+    return (
+        not grounds.is_own(path)
+        or (pattern(CACHES).search(path.lower()) is not None and "snapshot" not in path.lower())
+        or (
+            is_scratch(path)
+            and pattern(r"\.(whl|crate|tgz|gem|jar|zip)$|\.tar\.|site-packages|node_modules").search(path) is not None
+        )
     )
 
 
@@ -287,7 +293,6 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "foreign path": _foreign,
     "in own test": _in_own_test,
     "given file": lambda act, grounds: grounds.touch(act.target, "own_files") >= Touch.OVERLAP,
-    "made to reach": lambda act, grounds: grounds.names_protected(act.traits.get("content", "")),
     "near host": lambda act, grounds: is_near(host_of(act.target)),
     "known commit": lambda act, grounds: grounds.names_commit(act.target),
     "in workdir": lambda act, grounds: in_workdir(act.target, grounds),

@@ -99,7 +99,8 @@ class Grounds:
         self.nouns -= self.names
         self.fixes_project = (
             bool(setting.project)
-            and pattern(r"\b(fix(e[sd]|ing)?|bugs?|issues?|regressions?|resolv\w+|tickets?|failing tests?)\b").search(self.task) is not None
+            and pattern(r"\b(fix(e[sd]|ing)?|bugs?|issues?|regressions?|resolv\w+|tickets?|failing tests?)\b").search(self.task)
+            is not None
         )
         """Whether the task is to fix a project that lies elsewhere, too."""
         spelled = {

@@ -21,6 +21,9 @@ _VCS: Final = re.compile(
 _LOCAL: Final = re.compile(r"^(?:\.{0,2}/|~|\.$|\.\[|\.\.$)|\.(?:whl|tgz|crate|gem|deb|rpm|zip|tar\.\w+)$")
 
 
+_COORDINATES: Final = re.compile(r"^[a-z][\w-]*(?:\.[\w-]+)+:[\w.-]+(?::[\w.:-]+)?$")
+
+
 @dataclass(frozen=True, slots=True)
 class Manager:
     """How a package manager is called."""
@@ -242,5 +245,24 @@ def _other(shell: Shell, name: str, verb: str, operands: list[str]) -> None:
     unknown_program(shell, f"{name} {verb}".strip(), operands)
 
 
-READERS: Final[dict[str, Callable[[Shell, list[str]], Value]]] = dict.fromkeys(_MANAGERS, _manager)
+def _maven(shell: Shell, argv: list[str]) -> Value:
+    """`mvn dependency:get -Dartifact=g:a:v`, `cs fetch g:a:v`, `nuget install a`: artifacts that are fetched by their coordinates."""
+    given = dict(word[2:].split("=", 1) for word in argv[1:] if word.startswith("-D") and "=" in word)
+    found = [given[name] for name in ("artifact", "remote.artifact") if name in given]
+    if "groupId" in given and "artifactId" in given:
+        found.append(f"{given['groupId']}:{given['artifactId']}")
+    fetches = any("dependency" in word or word in ("fetch", "launch", "resolve") for word in argv[1:])
+    found += [word for word in argv[1:] if _COORDINATES.match(word)]
+    for one in found if fetches or "artifact" in given else ():
+        parts = one.split(":")
+        traits = {"version": parts[2]} if len(parts) > 2 else {}
+        shell.act("install", ":".join(parts[:2]), f"{commands.known_as(argv[0])} fetch", **traits)
+    unknown_program(shell, argv[0], [word for word in argv[1:] if "=" not in word])
+    return ANYTHING
+
+
+READERS: Final[dict[str, Callable[[Shell, list[str]], Value]]] = {
+    **dict.fromkeys(_MANAGERS, _manager),
+    **dict.fromkeys(["mvn", "mvnw", "cs", "coursier", "jbang"], _maven),
+}
 __all__ = ["READERS", "package"]
