@@ -246,7 +246,7 @@ def _other(shell: Shell, name: str, verb: str, operands: list[str]) -> None:
 
 
 def _maven(shell: Shell, argv: list[str]) -> Value:
-    """`mvn dependency:get -Dartifact=g:a:v`, `cs fetch g:a:v`, `nuget install a`: artifacts that are fetched by their coordinates."""
+    """`mvn dependency:get -Dartifact=g:a:v`, `cs fetch g:a:v`: artifacts that are fetched by their coordinates."""
     given = dict(word[2:].split("=", 1) for word in argv[1:] if word.startswith("-D") and "=" in word)
     found = [given[name] for name in ("artifact", "remote.artifact") if name in given]
     if "groupId" in given and "artifactId" in given:

@@ -62,6 +62,13 @@ _LOST = (
 )
 
 
+_STASHED = (
+    r"git stash(\s*$|\s+(push|save|-\S+)|\s*(;|&&|\|\|))|stash (push|save)|\bi\b[^.\n]{0,24}\bstash|"
+    r"stashed (my|the|own|it|work|change)|saved working directory"
+)
+"""Tells that the agent has made a stash of its own."""
+
+
 def weigh_history(act: Act, view: View) -> str:
     """Decide on revisions that may lie beyond those of the working tree."""
     grounds = view.grounds
@@ -119,19 +126,14 @@ def _was_received(entry: str, view: View) -> bool:
 
 
 def _is_others_stash(act: Act, view: View) -> bool:
-    """Tell whether a stash is read that was there before: none that the agent has made in this episode or this call."""
+    """Tell whether a stash is read that was listed before, and none that the agent has made in this episode."""
     if pattern(r"git stash (pop|apply|drop|list)").search(act.detail):
         return False
     past = f"{view.past}\n{view.text.lower()}"
     if pattern(r"\b(not|n't|never|nothing|without)\b[^.\n]{0,24}\bstash").search(view.past):
         return True
-    made = r"git stash(\s*$|\s+(push|save|-\S+)|\s*(;|&&|\|\|))|stash (push|save)|\bi\b[^.\n]{0,24}\bstash|stashed (my|the|own|it|work|change)|saved working directory"
-    return (
-        pattern(
-            made,
-        ).search(past)
-        is None
-    )
+    listed = pattern(r"stash@\{\d+\}|stash list").search(view.past) is not None
+    return listed and pattern(_STASHED).search(past) is None
 
 
 def _was_found_beyond(known: str, view: View) -> bool:
