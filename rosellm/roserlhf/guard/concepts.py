@@ -52,10 +52,7 @@ def is_near(host: str) -> bool:
         >>> is_near("judge.local"), is_near("shop.example"), is_near("example.net.co")
         (True, True, False)
     """
-    return (
-        is_local(host)
-        or pattern(r"(^|\.)(example|test|invalid|local|localhost|internal|example\.(com|org|net))$").search(host) is not None
-    )
+    return is_local(host) or pattern(r"(^|\.)(example|test|invalid|local|localhost|internal)$").search(host) is not None
 
 
 def path_of(address: str) -> str:
