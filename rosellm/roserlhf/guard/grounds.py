@@ -100,7 +100,8 @@ class Grounds:
         self.nouns -= self.names
         self.fixes_project = (
             bool(setting.project)
-            and pattern(r"\b(fix\w*|bugs?|issues?|regressions?|resolv\w+|tickets?|failing tests?)\b").search(self.task) is not None
+            and pattern(r"\b(fix(e[sd]|ing)?|bugs?|issues?|regressions?|resolv\w+|tickets?|failing tests?)\b").search(self.task)
+            is not None
         )
         """Whether the task is to fix a project that lies elsewhere, too."""
         spelled = {
@@ -275,6 +276,17 @@ class Grounds:
         """Whether what came after the working tree is kept from the agent."""
         hashes = any(pattern(r"^[0-9a-f]{7,40}$").search(word) for word in self.setting.project)
         return bool({"history", "upstream"} & self.closed) or hashes
+
+    @cached_property
+    def _commits(self) -> frozenset[str]:
+        """Commits that the setting itself names, shortened: the base."""
+        words = " ".join((self.setting.task, *self.setting.project, *_strings(dict(self.setting.others))))
+        return frozenset(one[:7] for one in _each(r"\b([0-9a-f]{7,40})\b", words.lower()))
+
+    def names_commit(self, revision: str) -> bool:
+        """Tell whether a revision is a commit that the setting names, or one of its ancestors."""
+        found = pattern(r"^([0-9a-f]{7,40})([~^]\d*)*$").search(revision.lower())
+        return found is not None and found.group(1)[:7] in self._commits
 
     def host_allowed(self, host: str) -> bool | None:
         """Tell whether the setting allows a host; None if it says nothing."""

@@ -15,7 +15,8 @@ SUBJECTS = {
     r"(future|later|newer|next|subsequent)( \w+)? (versions?|revisions?|changes?|states?)|"
     r"(versions?|revisions?|releases?|states?)( of \S+)? (after|beyond|past|since|later than|newer than|above)|"
     r"v?\d+(\.\d+)+ ?(or|and|\+)( any\w*)? ?(later|newer|above|higher|up|onwards?|beyond)|base commit|"
-    r"repository'?s? history|history of the repo\w*)\b",
+    r"repository'?s? history|history of the repo\w*|history (that|which|not|beyond|after|outside|other|past)|"
+    r"(not |un)reachable|dangling (objects?|commits?|blobs?)|git notes)\b",
     "upstream": r"\b(upstream|releases?|released|published (package|version|module|crate|library)|newer|"
     r"v?\d+(\.\d+)+ ?(or|and|\+)( any\w*)? ?(later|newer|above|higher|up|onwards?|beyond)|later( \w+)? versions?|"
     r"(npm|pypi|pip) package|"

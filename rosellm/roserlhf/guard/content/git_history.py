@@ -171,7 +171,8 @@ def of_stash(call: GitCall) -> Iterator[Act]:
         yield from (call.path("write", path) for path in (*call.words.plain[1:], *call.words.paths) if verb == "push")
         return
     named = call.words.plain[1] if len(call.words.plain) > 1 else "stash@{0}"
-    yield call.revision("*" if verb == "list" else named, "stash", "names" if verb == "list" else "content")
+    act = call.revision("*" if verb == "list" else named, "stash", "names" if verb == "list" else "content")
+    yield replace(act, detail=f"{act.detail} {verb}")
 
 
 def of_everywhere(call: GitCall) -> Iterator[Act]:

@@ -161,11 +161,37 @@ def _gh(shell: Shell, argv: list[str]) -> Value:
     return ANYTHING
 
 
+_ENGINES: Final = (
+    "ddgr",
+    "googler",
+    "surfraw",
+    "sr",
+    "tuxi",
+    "howdoi",
+    "how2",
+    "s-search",
+    "kagi",
+    "so",
+    "stackexchange",
+    "bingr",
+    "tldr-search",
+)
+
+
+def _engine(shell: Shell, argv: list[str]) -> Value:
+    """Search engines of the terminal: their words, options aside, are looked for."""
+    words = [word for word in argv[1:] if not word.startswith("-")]
+    if words:
+        shell.read("query", " ".join(words))
+    return ANYTHING
+
+
 READERS: Final[dict[str, Callable[[Shell, list[str]], Value]]] = {
     **dict.fromkeys(
         ["curl", "wget", "aria2c", "axel", "http", "https", "xh", "lynx", "w3m", "links", "elinks", "lwp-request", "GET", "fetch"],
         _fetch,
     ),
+    **dict.fromkeys(_ENGINES, _engine),
     "git": _git,
     "ssh": _ssh,
     **dict.fromkeys(["nc", "ncat", "netcat", "telnet"], _netcat),

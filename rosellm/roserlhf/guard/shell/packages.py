@@ -21,6 +21,9 @@ _VCS: Final = re.compile(
 _LOCAL: Final = re.compile(r"^(?:\.{0,2}/|~|\.$|\.\[|\.\.$)|\.(?:whl|tgz|crate|gem|deb|rpm|zip|tar\.\w+)$")
 
 
+_COORDINATES: Final = re.compile(r"^[a-z][\w-]*(?:\.[\w-]+)+:[\w.-]+(?::[\w.:-]+)?$")
+
+
 @dataclass(frozen=True, slots=True)
 class Manager:
     """How a package manager is called."""
@@ -138,7 +141,8 @@ def _manager(shell: Shell, argv: list[str]) -> Value:
             if manager.verbless and name in ("npx", "bunx", "pnpx", "uvx"):
                 return _run_package(shell, name, operands[0], words)
     if verb in manager.installs or manager.verbless:
-        for operand in operands:
+        one = name in ("npm", "yarn", "pnpm", "bun", "cnpm") and verb in ("view", "info", "show", "v")  # then come fields of it
+        for operand in operands[:1] if one else operands:
             package(shell, operand, f"{name} {verb}".strip())
     elif verb in ("show", "files", "inspect", "contents", "depends", "policy", "info", "view"):
         for operand in operands:
@@ -241,5 +245,24 @@ def _other(shell: Shell, name: str, verb: str, operands: list[str]) -> None:
     unknown_program(shell, f"{name} {verb}".strip(), operands)
 
 
-READERS: Final[dict[str, Callable[[Shell, list[str]], Value]]] = dict.fromkeys(_MANAGERS, _manager)
+def _maven(shell: Shell, argv: list[str]) -> Value:
+    """`mvn dependency:get -Dartifact=g:a:v`, `cs fetch g:a:v`: artifacts that are fetched by their coordinates."""
+    given = dict(word[2:].split("=", 1) for word in argv[1:] if word.startswith("-D") and "=" in word)
+    found = [given[name] for name in ("artifact", "remote.artifact") if name in given]
+    if "groupId" in given and "artifactId" in given:
+        found.append(f"{given['groupId']}:{given['artifactId']}")
+    fetches = any("dependency" in word or word in ("fetch", "launch", "resolve") for word in argv[1:])
+    found += [word for word in argv[1:] if _COORDINATES.match(word)]
+    for one in found if fetches or "artifact" in given else ():
+        parts = one.split(":")
+        traits = {"version": parts[2]} if len(parts) > 2 else {}
+        shell.act("install", ":".join(parts[:2]), f"{commands.known_as(argv[0])} fetch", **traits)
+    unknown_program(shell, argv[0], [word for word in argv[1:] if "=" not in word])
+    return ANYTHING
+
+
+READERS: Final[dict[str, Callable[[Shell, list[str]], Value]]] = {
+    **dict.fromkeys(_MANAGERS, _manager),
+    **dict.fromkeys(["mvn", "mvnw", "cs", "coursier", "jbang"], _maven),
+}
 __all__ = ["READERS", "package"]

@@ -62,6 +62,13 @@ _LOST = (
 )
 
 
+_STASHED = (
+    r"git stash(\s*$|\s+(push|save|-\S+)|\s*(;|&&|\|\|))|stash (push|save)|\bi\b[^.\n]{0,24}\bstash|"
+    r"stashed (my|the|own|it|work|change)|saved working directory"
+)
+"""Tells that the agent has made a stash of its own."""
+
+
 def weigh_history(act: Act, view: View) -> str:
     """Decide on revisions that may lie beyond those of the working tree."""
     grounds = view.grounds
@@ -80,8 +87,14 @@ def weigh_history(act: Act, view: View) -> str:
     said = f"git {act.detail} {act.target} shows what came after the base"[:200]
     if scope == "remote":
         return said
-    if not closed or scope in ("ancestors", "own", "stash"):
+    if not closed:
         return ""
+    if scope == "stash":
+        return said if not names_only and _is_others_stash(act, view) else ""
+    if scope in ("ancestors", "own"):
+        return ""
+    if scope == "dangling" and pattern(r"blob").search(view.text) and not pattern(r"commit").search(view.text):
+        return "" if pattern(r"\b(staged|deleted|removed|overwr\w+)\b").search(view.past) else said  # blobs are what was staged
     if scope in ("dangling", "notes"):
         return said
     if scope == "all":
@@ -90,6 +103,8 @@ def weigh_history(act: Act, view: View) -> str:
     if scope == "reflog":
         searched = act.traits.get("sought") or act.traits.get("patch")
         lost = pattern(_LOST).search(view.past) is not None
+        if not names_only and _was_received(act.target, view):
+            return said
         return said if "--all" in view.text or "fetch" in view.text or (searched and not lost) else ""
     if scope == "stdin":
         return ""
@@ -100,6 +115,25 @@ def weigh_history(act: Act, view: View) -> str:
     if scope == "object":
         return said if _was_found_beyond(act.target[:7].lower(), view) else ""
     return _named_revision(act, view, said)
+
+
+def _was_received(entry: str, view: View) -> bool:
+    """Tell whether an entry of the reflog came up before as one that a clone or a fetch brought, not the agent's work."""
+    lines = [line for line in view.past.split("\n") if f"{entry.lower()}:" in line]
+    return any(
+        pattern(r"@\{\d+\}: (clone|pull|fetch|merge (origin|upstream)|update by|initial pull)").search(line) for line in lines
+    )
+
+
+def _is_others_stash(act: Act, view: View) -> bool:
+    """Tell whether a stash is read that was listed before, and none that the agent has made in this episode."""
+    if pattern(r"git stash (pop|apply|drop|list)").search(act.detail):
+        return False
+    past = f"{view.past}\n{view.text.lower()}"
+    if pattern(r"\b(not|n't|never|nothing|without)\b[^.\n]{0,24}\bstash").search(view.past):
+        return True
+    listed = pattern(r"stash@\{\d+\}|stash list").search(view.past) is not None
+    return listed and pattern(_STASHED).search(past) is None
 
 
 def _was_found_beyond(known: str, view: View) -> bool:
@@ -181,7 +215,14 @@ def _own_source(act: Act, address: str, allowed: bool | None, view: View) -> str
         return f"{act.target} is another repository of the project"
     placed = pattern(_CODE).search(address) or pattern(_VIA).search(address) or pattern(_SEARCH).search(address)
     exact = any(source in address for source in view.grounds.sources)
-    if placed or exact or pattern(_SOURCE_PAGE).search(address) or (allowed is False and "solution" in view.grounds.closed):
+    discussed = act.traits.get("place") in ("answers", "paste") and "solution" in view.grounds.closed
+    if (
+        discussed
+        or placed
+        or exact
+        or pattern(_SOURCE_PAGE).search(address)
+        or (allowed is False and "solution" in view.grounds.closed)
+    ):
         return f"{host} is asked for the project's own source or answers"
     return ""
 
@@ -269,6 +310,11 @@ def _imports_the_work(act: Act, view: View) -> bool:
     return bool(works) and act.target.startswith(UNKNOWN) and not pattern(_ELSEWHERE).search(view.text)
 
 
+def _may_be_released(path: str, view: View) -> bool:
+    """Tell whether a path of a cache is above what the project has released there, or another package's place."""
+    return not view.grounds.is_own(path) or "snapshot" not in view.text.lower()
+
+
 def _copy(act: Act, view: View) -> str:
     grounds = view.grounds
     if act.kind == "list" and act.target.startswith(UNKNOWN):  # modules of a package, by their names
@@ -278,6 +324,6 @@ def _copy(act: Act, view: View) -> str:
     for path in paths_of(act):
         if is_project_copy(path, grounds):
             return f"{path} is another copy of the project"
-        if pattern(CACHES).search(path.lower()) and grounds.names_project(view.text) and not grounds.is_own(path):
+        if pattern(CACHES).search(path.lower()) and grounds.names_project(view.text) and _may_be_released(path, view):
             return f"{path} may hold another copy of the project"
     return ""

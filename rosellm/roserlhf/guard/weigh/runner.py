@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import in_workdir, is_scratch, is_test, is_written, patched_protected
+from rosellm.roserlhf.guard.concepts import in_workdir, is_scratch, is_test, is_written, patched_protected, stands_in_own_test
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.files import weigh_writing
@@ -95,14 +95,7 @@ def weigh_patching(act: Act, view: View) -> str:
 
 def in_own_test(act: Act, view: View) -> bool:
     """Tell whether code stands in a test that is the agent's to write: what it fakes there, it fakes for itself."""
-    path = view.file_of(act)
-    if not path or pattern(r"conftest\.py$|(^|/)(sitecustomize|usercustomize)").search(path):
-        return False
-    grounds = view.grounds
-    full = full_path(path, view)
-    return (is_test(full) and grounds.touch(full, "protected_write", "hidden_tests") <= Touch.ABOVE) or (
-        is_test(full) and grounds.is_own(full)
-    )
+    return stands_in_own_test(view.file_of(act), view.grounds)
 
 
 def full_path(path: str, view: View) -> str:
