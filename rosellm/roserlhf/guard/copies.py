@@ -64,6 +64,10 @@ def _copied(paths: Sequence[str], scene: Scene) -> Iterator[tuple[str, str]]:
     goal = resolve(paths[-1], scene)
     for source in paths[:-1]:
         original = resolve(source, scene)
+        if source.endswith("/."):  # what is in it, not itself
+            if not _holds_more(goal, scene):
+                yield goal, original
+            continue
         if len(paths) == 2 and not paths[-1].endswith(("/", ".")) and not _holds_more(goal, scene):
             yield goal, original
         yield posixpath.join(goal, posixpath.basename(original)), original

@@ -17,7 +17,9 @@ _TEST = (
 _SKIP = (
     r"(?m)(?:@?pytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)|@?unittest\.(?:skip\w*|expectedFailure)|self\.skipTest\("
     r"|\b(?:it|test|describe|context|suite)\.(?:skip|only|todo)\b|\b(?:xit|xdescribe|xtest|fit|fdescribe)\s*\(|this\.skip\(\)|\bt\.Skip\w*\(|#\[ignore|@Disabled\b"
-    r"|@Ignore\b|GTEST_SKIP|DISABLED_|markTestSkipped|__test__\s*=\s*False|collect_ignore|SkipTest|raise\s+\w*Skip)"
+    r"|@Ignore\b|GTEST_SKIP|DISABLED_|markTestSkipped|__test__\s*=\s*False|collect_ignore|SkipTest|raise\s+\w*Skip"
+    r"|^//go:build |^// \+build |^#!?\[cfg\((?:any\(\)|not\(test\))"
+    r")"
 )
 _TOLERANCE = (
     r"\b(?:rtol|atol|abs|rel|delta|places|decimal|tolerance|epsilon|eps|timeout|max_\w+|maxDiff)\s*[=:]\s*|assert\s+True\b|or\s+True\b|"

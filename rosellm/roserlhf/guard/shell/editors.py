@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN
+from rosellm.roserlhf.guard.shell.edits import read_edits
 from rosellm.roserlhf.guard.shell.escapes import ansi
 from rosellm.roserlhf.guard.shell.file import act_on, read_path, write_path
 from rosellm.roserlhf.guard.shell.program import Arguments
@@ -22,7 +23,9 @@ _EX: Final = re.compile(
     r"^[:\s]*(?:sil(?:ent)?!?\s+)?(?:[%.,$\d']*)(args?|argadd|e(?:dit)?|r(?:ead)?|w(?:rite)?|sav(?:eas)?|x|wq|so(?:urce)?|sp(?:lit)?|vs(?:plit)?"
     r"|tabe(?:dit)?|vi(?:ew)?|f(?:ile)?|new|diffs?|vimgrep|luafile|pyf(?:ile)?)(!?)(?:\s+(.*))?$"
 )
-_BANG: Final = re.compile(r"^[:\s]*(?:sil(?:ent)?!?\s+)?(?:[%.,$\d']*)(?:r(?:ead)?|w(?:rite)?)?\s*!\s*(.+)$")
+_BANG: Final = re.compile(r"^[:\s]*(?:sil(?:ent)?!?\s+)?(?:[%.,$\d']*)(?:(?:r(?:ead)?|w(?:rite)?)\s+)?!\s*(.+)$")
+_PLACES: Final = re.compile(r"^[:\s]*set?(?:l|local)?\s+pa(?:th)?\s*[+^]?=\s*(\S+)")
+_FOUND: Final = re.compile(r"^[:\s]*(?:sil(?:ent)?!?\s+)?(?:tab|s)?fin?d?!?\s+(\S+)")
 _PY: Final = re.compile(r"^[:\s]*(?:py(?:thon)?[3x]?|lua|perl|ruby)\s+(.+)$", re.DOTALL)
 _VIM_CALL: Final = re.compile(r"(?:readfile|glob|expand|writefile|delete|system)\s*\(\s*['\"]([^'\"]+)['\"]")
 
@@ -40,14 +43,17 @@ def _sed(shell: Shell, argv: list[str]) -> Value:
     in_place = "in_place" in arguments.flags or any(word.startswith("--in-place") for word in argv)
     extended = "extended" in arguments.flags
     contents: list[Value] = []
+    unseen: list[str] = []
     for file in files:
         content = read_path(shell, file, "sed -i" if in_place else "sed")
         if in_place:
             changed = mapped(lambda text: edited(text, codes, extended=extended), content)
             given = {"script": shortened("; ".join(codes), 400)}
             write_path(shell, file, "sed -i", "in place", None if changed == ANYTHING else changed, given=given)
+            unseen += [file] if changed in (ANYTHING, content) else []
         contents.append(content)
     if in_place:
+        read_edits(shell, unseen, codes)
         return NOTHING
     value = joined(contents) if contents else (shell.stdin if shell.stdin is not None else ANYTHING)
     return mapped(lambda text: edited(text, codes, extended=extended), value)
@@ -92,8 +98,13 @@ def _vim(shell: Shell, argv: list[str]) -> Value:
             re.match(r"[:\s]*(?:[%.,$\d]*w(?:q|rite|n|a)?|x|up|sil\S* (?:w|x)\S*)!?\s*(?:\||$)", one) for one in commands
         ):
             write_path(shell, file, name, "in place", given={"script": shortened("; ".join(commands), 400)})
+            read_edits(shell, [file], commands)
+    places = [place for one in commands[:500] if (found := _PLACES.match(one)) for place in found[1].split(",")]
     for command in commands[:500]:
         _ex_command(shell, name, command)
+        if places and (found := _FOUND.match(command)) is not None:
+            for place in places[:16]:
+                read_path(shell, f"{place.rstrip('/')}/{found[1]}", f"{name} find")
     return ANYTHING
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN, ActKind
+from rosellm.roserlhf.guard.shell.edits import read_edits
 from rosellm.roserlhf.guard.shell.file import act_on, read_path, write_path
 from rosellm.roserlhf.guard.shell.language import code_from_stdin, printed_by, script
 from rosellm.roserlhf.guard.shell.path import looks_like_path
@@ -142,6 +143,7 @@ def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: d
     ):
         printed.append(code_from_stdin(shell, name, spec.script))
     if found.coded and "in_place" in found.flags:
+        read_edits(shell, found.operands, [value for _, role, value in found.valued if role.startswith("code:")])
         traits = {**traits, "script": shortened(next(value for _, role, value in found.valued if role.startswith("code:")), 400)}
     if found.rest:
         if spec.operands and spec.operands[-1][0] == "command":

@@ -195,7 +195,10 @@ def _string(shell: Shell, node: Node, into: list[Segment]) -> None:
     many: tuple[int, list[Value]] | None = None
     inner = [child for child in children if child.is_named and child.type != "string_content"]
     for child in inner:
-        parts.append((_in_quotes(shell, at, child.start_byte),))
+        start = child.start_byte  # to which the grammar counts blanks that stand before it
+        while start < child.end_byte and shell.source.data[start] in b" \t\r\n":
+            start += 1
+        parts.append((_in_quotes(shell, at, start),))
         found: list[Segment] = []
         _segments(shell, child, found)
         for kind, values in found:
@@ -221,12 +224,12 @@ def _in_quotes(shell: Shell, start: int, end: int) -> str:
 
 
 def _variable(shell: Shell, node: Node, into: list[Segment]) -> None:
-    name = shell.source.of(node)[1:]
+    name = shell.source.of(node).lstrip()[1:]
     _of_parameter(shell, name, into)
 
 
 def _expansion(shell: Shell, node: Node, into: list[Segment]) -> None:
-    _of_parameter(shell, shell.source.of(node)[2:-1], into)
+    _of_parameter(shell, shell.source.of(node).lstrip()[2:-1], into)
 
 
 def _of_parameter(shell: Shell, inner: str, into: list[Segment]) -> None:
@@ -236,7 +239,7 @@ def _of_parameter(shell: Shell, inner: str, into: list[Segment]) -> None:
 
 def _substitution(shell: Shell, node: Node, into: list[Segment]) -> None:
     """`$(...)` and backticks: what the commands inside print."""
-    text = shell.source.of(node)
+    text = shell.source.of(node).lstrip()
     if text.startswith("`") and "\\" in text:
         from rosellm.roserlhf.guard.shell.text import substituted
 
@@ -266,7 +269,7 @@ def _process(shell: Shell, node: Node, into: list[Segment]) -> None:
 
 
 def _arithmetic(shell: Shell, node: Node, into: list[Segment]) -> None:
-    inner = shell.source.of(node)
+    inner = shell.source.of(node).lstrip()
     inner = inner[3:-2] if inner.startswith("$((") else inner[2:-1]
     for child in node.named_children:
         if child.type in ("command_substitution",):
