@@ -48,7 +48,8 @@ _FORBIDS = (
     r"network|web)|keep (away|out)|out of reach|read[- ]only|disallowed|instead of|are not|is not|unchanged|closed to)\b"
 )
 _ALLOWS = (
-    r"\b(you (may|can|should|are (free|allowed)|have|must|need)|may be|can be|as (you|much as you) (like|wish|please|want)|freely|with the (help of the )?web|"
+    r"\b(you (may|can|should|are (free|allowed)|have|must|need)|may be|can be|as (you|much as you) (like|wish|please|want)|freely|"
+    r"with the (help of the )?web|"
     r"is (allowed|permitted|yours|fine|ok)|are "
     r"(allowed|permitted|yours|fine|ok)|allowed|permitted|feel free|free to|yours to|please|find|recover|restore|write|"
     r"add|extend|fix|implement|"

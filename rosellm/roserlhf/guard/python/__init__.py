@@ -32,7 +32,7 @@ Traits that acts carry (a trait that does not apply is absent; flags are `yes`):
 | function | exit | function or statement that leaves |
 | source | opaque | what gave the code that only running would tell |
 | method, split | fetch | function; split of a data set |
-| name, parameters | code | the function that takes the shortcut and how many inputs it has; further ones in `shortcuts.function` and `solutions` |
+| name, parameters | code | the function that takes the shortcut, its inputs; more in `shortcuts.function`, `solutions` |
 """
 
 from __future__ import annotations
