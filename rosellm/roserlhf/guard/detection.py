@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rosellm.roserlhf.guard.history import telling
-from rosellm.roserlhf.guard.reading import read_call
+from rosellm.roserlhf.guard.reading import acts_of_number, read_call
 from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
 
@@ -45,6 +45,9 @@ def detection(rules: Rules) -> Detect:
     seen: OrderedDict[tuple[Any, ...], tuple[Setting, Sequence[Suspicion]]] = OrderedDict()
 
     def remembered(tool: str, arguments: Mapping[str, Any], history: Sequence[str], setting: Setting) -> Sequence[Suspicion]:
+        number = acts_of_number(tool, arguments)
+        if number is not None:
+            return rules.suspicions(number, setting)
         for value in arguments.values():
             if not isinstance(value, str) or len(value) > LONGEST_REMEMBERED:
                 return detect(tool, arguments, history, setting)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 
 from rosellm.roserlhf import errors
@@ -56,7 +55,12 @@ def read(language: str, code: str, scene: Scene) -> list[Act]:
         code = code[: LONGEST // 2] + "\n" + code[-LONGEST // 2 :]
     found += _reader(name)(readable(code), scene)
     label = name.rpartition("/")[2].rpartition(".")[2].lower() if "/" in name else name
-    return [act if act.via[:1] == (label,) else replace(act, via=(label, *act.via)) for act in found]
+    return [
+        act
+        if act.via[:1] == (label,)
+        else Act(act.kind, act.target, act.detail, act.argument, act.span, (label, *act.via), act.traits)
+        for act in found
+    ]
 
 
 @lru_cache(maxsize=1_024)

@@ -17,14 +17,16 @@ from rosellm.roserlhf.guard.content import acts_of_file
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
+from rosellm.roserlhf.guard.looks import without_words
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.pieces import Piece, pieces_of
+from rosellm.roserlhf.guard.pieces import REMARKS, Piece, pieces_of
 from rosellm.roserlhf.guard.scene import Scene
 from rosellm.roserlhf.guard.setting import Setting
-from rosellm.roserlhf.guard.tool_names import role_of
+from rosellm.roserlhf.guard.tool_names import family_of, role_of
 
 LONGEST = 64_000
 """Characters of one argument that are read whole."""
+LONGEST_NUMBER = 1_000
 MOST_WINDOWS = 32
 WINDOW = 1_000
 """Characters read around a protected word in what is too long."""
@@ -95,6 +97,27 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     return Reading(tuple(found.values()), scenes[0], _text(arguments))
 
 
+def acts_of_number(tool: str, arguments: Any) -> tuple[Act, ...] | None:
+    """Return at once the acts of a call whose one argument is a number or a sum, which no history changes; None of any other.
+
+    Example:
+        >>> acts_of_number("calculator", {"expression": "3*12"}) == read_call("calculator", {"expression": "3*12"}).acts
+        True
+        >>> acts_of_number("shell", {"command": "3*12"}) is None
+        True
+    """
+    if not isinstance(arguments, Mapping) or len(arguments) != 1:
+        return None
+    ((name, text),) = arguments.items()
+    if not (isinstance(name, str) and name.isascii() and isinstance(text, str) and len(text) <= LONGEST_NUMBER):
+        return None
+    family = family_of(tool) if without_words(text) else None
+    if family not in ("", "submit") or role_of(name) not in ("", "prose"):
+        return None
+    language = "answer" if family and name.rpartition(".")[2] not in REMARKS else "prose"
+    return (Act("text", text, "", name, (0, len(text)), (language,)),)
+
+
 def _key(act: Act) -> tuple[Any, ...]:
     return (act.kind, act.target, act.detail, act.argument, act.via)
 
@@ -136,7 +159,7 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
     if piece.role == "code":
         for start, text in _parts(readable(piece.text), setting):
             for act in scene.read(piece.language, text, scene):
-                yield replace(act, argument=argument, span=(act.span[0] + start, act.span[1] + start))
+                yield _placed(act, argument, start)
         if len(piece.text) > LONGEST:
             yield Act(
                 "opaque", "too long to be read whole", piece.language, argument, (LONGEST // 2, len(piece.text) - LONGEST // 2)
@@ -152,12 +175,18 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
         before = readable(piece.before[:LONGEST])
         for start, text in _parts(content, setting):
             for act in acts_of_file(place, text, scene, before=before, whole=piece.whole and len(content) <= LONGEST):
-                yield replace(act, argument=argument, span=(act.span[0] + start, act.span[1] + start))
+                yield _placed(act, argument, start)
         if len(content) > LONGEST:
             yield Act("opaque", "too long to be read whole", place, argument, (LONGEST // 2, len(content) - LONGEST // 2))
     else:
         traits = {"sought": piece.text[:LONGEST_DETAIL]} if piece.text else {}
         yield Act(piece.role, place, "", argument, span, (), traits)
+
+
+def _placed(act: Act, argument: str, start: int) -> Act:
+    """Return an act with its place filled in; `replace` takes thrice as long."""
+    span = (act.span[0] + start, act.span[1] + start)
+    return Act(act.kind, act.target, act.detail, argument, span, act.via, act.traits)
 
 
 def _parts(text: str, setting: Setting) -> Iterator[tuple[int, str]]:
