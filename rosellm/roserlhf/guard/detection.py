@@ -40,14 +40,12 @@ def detection(rules: Rules) -> Detect:
     """
 
     def detect(tool: str, arguments: Mapping[str, Any], history: Sequence[str], setting: Setting) -> Sequence[Suspicion]:
-        return rules.suspicions(read_call(tool, arguments, history, setting).acts, setting)
+        acts = acts_of_number(tool, arguments)
+        return rules.suspicions(read_call(tool, arguments, history, setting).acts if acts is None else acts, setting)
 
     seen: OrderedDict[tuple[Any, ...], tuple[Setting, Sequence[Suspicion]]] = OrderedDict()
 
     def remembered(tool: str, arguments: Mapping[str, Any], history: Sequence[str], setting: Setting) -> Sequence[Suspicion]:
-        number = acts_of_number(tool, arguments)
-        if number is not None:
-            return rules.suspicions(number, setting)
         for value in arguments.values():
             if not isinstance(value, str) or len(value) > LONGEST_REMEMBERED:
                 return detect(tool, arguments, history, setting)
