@@ -17,7 +17,7 @@ from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.looks import language_of_look
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.readers import read
-from rosellm.roserlhf.guard.reading import LONGEST, Reading, read_call
+from rosellm.roserlhf.guard.reading import LONGEST, Reading, acts_of_number, read_call
 from rosellm.roserlhf.guard.scene import DEEPEST, Scene
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.tool_names import family_of
@@ -301,3 +301,23 @@ def test_reading_needs_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "False"
+
+
+@given(
+    st.sampled_from(("calculator", "submit", "search", "shell", "python", "weather", "read_file", "eval", "finish", "git", "")),
+    st.sampled_from(
+        ("expression", "answer", "item", "message", "command", "code", "path", "args", "x.note", "value", "env", "cwd", "")
+    ),
+    st.text("0123456789 +-*().", max_size=40) | st.text(max_size=8),
+)
+@settings(derandomize=True, max_examples=60, deadline=None)
+def test_a_number_is_told_at_once_as_it_would_be_read(tool: str, argument: str, text: str) -> None:
+    at_once = acts_of_number(tool, {argument: text})
+    assert at_once is None or at_once == call(tool, {argument: text}, "cd /tmp && ls", "ln -s /eval/hidden h").acts
+
+
+def test_sums_are_told_at_once() -> None:
+    for tool, argument in (("calculator", "expression"), ("submit", "answer"), ("submit", "message")):
+        assert acts_of_number(tool, {argument: "3*12 + (4-1)"}) == call(tool, {argument: "3*12 + (4-1)"}).acts
+    for tool, arguments in (("shell", {"command": "1"}), ("calculator", {"a": "--1"}), ("calculator", {"a": "1", "b": "2"})):
+        assert acts_of_number(tool, arguments) is None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rosellm.roserlhf.guard.history import telling
-from rosellm.roserlhf.guard.reading import read_call
+from rosellm.roserlhf.guard.reading import acts_of_number, read_call
 from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
 
@@ -40,7 +40,8 @@ def detection(rules: Rules) -> Detect:
     """
 
     def detect(tool: str, arguments: Mapping[str, Any], history: Sequence[str], setting: Setting) -> Sequence[Suspicion]:
-        return rules.suspicions(read_call(tool, arguments, history, setting).acts, setting)
+        acts = acts_of_number(tool, arguments)
+        return rules.suspicions(read_call(tool, arguments, history, setting).acts if acts is None else acts, setting)
 
     seen: OrderedDict[tuple[Any, ...], tuple[Setting, Sequence[Suspicion]]] = OrderedDict()
 

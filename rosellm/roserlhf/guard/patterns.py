@@ -10,6 +10,8 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import ConfigError, missing_extra
 
 LONGEST_PATTERN = 4_000
+_MOST_KNOWN, _LONGEST_KNOWN = 1_024, 200
+"""Texts whose patterns a set remembers: ways and names of arguments come back with every act."""
 MOST_MEMORY = 8 << 20
 """Bytes that RE2 may use for one pattern."""
 
@@ -65,6 +67,7 @@ class PatternSet:
         for text in texts:
             pattern(text, ignore_case=True)  # says what is wrong with which
         self._set = None
+        self._known: dict[str, frozenset[int]] = {}
         if texts:
             import re2
 
@@ -79,4 +82,13 @@ class PatternSet:
 
     def found(self, text: str) -> frozenset[int]:
         """Return the indices of the patterns that are found in a text."""
-        return frozenset(self._set.Match(text) or ()) if self._set is not None else frozenset()
+        if self._set is None:
+            return frozenset()
+        known = self._known.get(text)
+        if known is None:
+            known = frozenset(self._set.Match(text) or ())
+            if len(text) <= _LONGEST_KNOWN:
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known = {}
+                self._known[text] = known
+        return known

@@ -28,7 +28,7 @@ _MAIN = {
     "git": "git",
     "patch": "patch",
 }
-_REMARKS = ("message", "comment", "note", "explanation", "thought", "reasoning", "summary", "title", "reply", "rationale")
+REMARKS = ("message", "comment", "note", "explanation", "thought", "reasoning", "summary", "title", "reply", "rationale")
 """Arguments of a submission in which code is quoted, not handed in."""
 _LANGUAGES = {"shell": "shell", "python": "python", "url": "url", "query": "query", "patch": "patch", "prose": "prose"}
 
@@ -233,7 +233,7 @@ def _of_role(family: str, role: str, name: str, text: str) -> Piece:
     main = _MAIN.get(family, "")
     if family == "submit" and role in ("", "prose", "shell", "python", "query", "url", "from", "to", "pattern"):
         last = name.rpartition(".")[2]
-        language = "patch" if language_of_look(text) == "patch" else "prose" if last in _REMARKS else "answer"
+        language = "patch" if language_of_look(text) == "patch" else "prose" if last in REMARKS else "answer"
         return Piece("code", name, text, language)
     if role in ("python", "shell") and main in ("shell", "python", "js"):
         return Piece("code", name, text, main)

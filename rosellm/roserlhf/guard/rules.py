@@ -169,10 +169,12 @@ class Rules:
         for of, patterns in here.sets.items():
             held[of] = patterns.found(" ".join(act.via) if of == "via" else getattr(act, of))
         for rule, words, conditions in here.checks:
-            if all(held[of].isdisjoint(ids) is not wanted for of, ids, wanted in words) and all(
-                condition(act, grounds) for condition in conditions
-            ):
-                yield rule
+            for of, ids, wanted in words:
+                if held[of].isdisjoint(ids) is wanted:
+                    break
+            else:
+                if all(condition(act, grounds) for condition in conditions):
+                    yield rule
 
 
 def _builtin() -> Iterator[tuple[str, str]]:
