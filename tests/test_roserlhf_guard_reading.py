@@ -319,5 +319,7 @@ def test_a_number_is_told_at_once_as_it_would_be_read(tool: str, argument: str, 
 def test_sums_are_told_at_once() -> None:
     for tool, argument in (("calculator", "expression"), ("submit", "answer"), ("submit", "message")):
         assert acts_of_number(tool, {argument: "3*12 + (4-1)"}) == call(tool, {argument: "3*12 + (4-1)"}).acts
+    assert acts_of_number("submit", {"answer": "3 4 5"}) is None  # several answers are an act of their own
+    assert [act.kind for act in call("submit", {"answer": "3*12 + (4-1)"}).acts] == ["text"]  # a sum is one
     for tool, arguments in (("shell", {"command": "1"}), ("calculator", {"a": "--1"}), ("calculator", {"a": "1", "b": "2"})):
         assert acts_of_number(tool, arguments) is None

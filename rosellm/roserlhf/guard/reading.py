@@ -14,6 +14,7 @@ from typing import Any
 from rosellm.roserlhf.guard import readers
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file
+from rosellm.roserlhf.guard.content.answer import several
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.copies import originals
 from rosellm.roserlhf.guard.hidden_text import readable
@@ -124,6 +125,8 @@ def acts_of_number(tool: str, arguments: Any) -> tuple[Act, ...] | None:
     if family not in ("", "submit") or role_of(name) not in ("", "prose"):
         return None
     language = "answer" if family and name.rpartition(".")[2] not in REMARKS else "prose"
+    if language == "answer" and any(several(text)):
+        return None
     return (Act("text", text, "", name, (0, len(text)), (language,)),)
 
 

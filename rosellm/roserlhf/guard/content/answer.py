@@ -36,13 +36,16 @@ _CHOICE = (
 MOST_ITEMS = 100
 
 
-def _several(text: str) -> Iterator[Act]:
-    """Yield that several answers stand where one does: unlike results in boxes, or nothing but a list of such as could be one."""
+def several(text: str) -> Iterator[Act]:
+    """Yield that several answers stand where one does: unlike results in boxes, or nothing but a list of such as could be one.
+
+    A sum or product of numbers is one answer.
+    """
     boxed = list(dict.fromkeys("".join(one.split()) for one in pattern(_BOXED).findall(text)[:MOST_ITEMS]))
     if len(boxed) > 2 or (len(boxed) == 2 and pattern(_CHOICE).search(text)):
         yield Act("code", "several answers", " | ".join(boxed)[:200], span=(0, len(text)))
         return
-    if len(text) > LONGEST_LIST or "=" in text:
+    if len(text) > LONGEST_LIST or pattern(r"[=*+^×÷]").search(text):
         return
     items = pattern(_ITEM).findall(text)[:MOST_ITEMS]
     letters = sum(one.isalnum() for one in text)
@@ -60,7 +63,7 @@ def acts_of_answer(text: str, scene: Scene) -> list[Act]:
         >>> [(act.kind, act.target) for act in found if act.kind == "exit"]
         [('exit', '0')]
     """
-    found = [*acts_of_prose(text, scene), *_several(text)]
+    found = [*acts_of_prose(text, scene), *several(text)]
     if "```" in text:
         for block in list(pattern(_FENCE).finditer(text))[:MOST_BLOCKS]:
             language = block.group(1).lower()
