@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from counted_work import instructions
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from least_time import least_seconds
 from plain_records import PROMPT, SHOWN, action, record
 from record_strategies import PROPERTY, actions, trajectories, transitions
 
@@ -322,7 +322,7 @@ def test_a_json_value_of_any_depth_is_kept_or_refused() -> None:
 
 
 def test_a_long_episode_grows_in_linear_time() -> None:
-    def seconds(turns: int) -> float:
+    def work(turns: int) -> int:
         acted = [action(t) for t in range(turns)]
         answers = [TransitionRecord(t, None, observation=SHOWN) for t in range(turns)]
 
@@ -331,6 +331,6 @@ def test_a_long_episode_grows_in_linear_time() -> None:
             for a, t in zip(acted, answers, strict=True):
                 trajectory.append(a, t)
 
-        return least_seconds(grow)
+        return instructions(grow)
 
-    assert seconds(400) < 2.5 * seconds(200) + 0.001
+    assert work(400) < 2.5 * work(200)
