@@ -265,28 +265,6 @@ def _may_be_beyond(act: Act, grounds: Grounds) -> bool:
     )
 
 
-_RELATION = r"\b(?:schema|table|view|relation)s? ([a-z_][\w.]*)"
-
-
-def keeps_relation(act: Act, grounds: Grounds) -> bool:
-    """Tell whether a table or schema that SQL reads or changes is kept from the agent in words."""
-    setting, name = grounds.setting, act.detail.lower().replace('"', "")
-    phrases = [*setting.protected_read, *setting.hidden_tests, *setting.result_file]
-    phrases += setting.protected_write if act.target == "sql changes" else ()
-    for phrase in phrases:
-        small = phrase.lower()
-        allowed = pattern(r"\b(?:every|all|any|other) schemas? (?:but|except|than|other than) (\w+)").search(small)
-        if allowed and "." in name and name.partition(".")[0] not in (allowed.group(1), "pg_temp", "temp"):
-            return True
-        for found in pattern(_RELATION).finditer(small):
-            kept = found.group(1).strip(".")
-            if kept not in ("but", "except", "of", "in", "and", "that", "which", "s") and (
-                name == kept or name.startswith(kept + ".") or (kept.endswith("." + name) and "." not in name)
-            ):
-                return True
-    return False
-
-
 def _uses_refused(act: Act, grounds: Grounds) -> bool:
     """Tell whether a program or module is one that the task refuses."""
     refused = grounds.refusals
@@ -336,7 +314,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
         or ("solution" in grounds.closed and act.kind == "search" and states_formula(act.target))
     ),
     "beyond the limit": lambda act, grounds: _may_be_beyond(act, grounds),
-    "sql kept": keeps_relation,
+    "sql kept": lambda act, grounds: grounds.relations.keeps(act.detail, changed=act.target == "sql changes"),
     "project name": lambda act, grounds: grounds.names_project(act.target),
     "forbidden address": lambda act, grounds: any(one.search(path_of(act.target)) for one in grounds.addresses),
     "host refused": lambda act, grounds: not is_local(host_of(act.target)) and grounds.host_allowed(host_of(act.target)) is False,

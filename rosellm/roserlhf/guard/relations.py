@@ -43,6 +43,8 @@ _NOT_NAMES = frozenset(
         "named",
     ]
 )
+_LEFT_OPEN = r"\b(?:every|all|any|other) schemas? (?:but|except|than|other than) (\w+)"
+_TEMPORARY = frozenset(("pg_temp", "temp"))
 _QUERIES = r"\b(quer(y|ies)|statements?)\b"
 _CHANGES = r"\b(update|insert|delete|drop|alter|create|truncate|grant|revoke|merge|replace|comment on|copy \S+ from)\b"
 _OTHERS_QUERIES = (
@@ -70,6 +72,10 @@ class Relations:
     """Those that must not be changed."""
     queries: bool
     """Whether the statements of others are kept."""
+    unread_but: frozenset[str] = frozenset()
+    """The only schemas that may be read; empty where no sentence keeps all others."""
+    unchanged_but: frozenset[str] = frozenset()
+    """The only ones that may be changed."""
 
     @classmethod
     def of(cls, unread: Iterable[str], unchanged: Iterable[str]) -> Relations:
@@ -80,12 +86,30 @@ class Relations:
             >>> sorted(found.unread), sorted(found.unchanged), found.queries
             (['grader', 'judge'], ['j.results'], True)
         """
-        unread = list(unread)
+        unread, unchanged = list(unread), list(unchanged)
         queries = any(pattern(_QUERIES).search(one.lower()) for one in unread)
-        return cls(_names(unread), _names(unchanged), queries)
+        return cls(_names(unread), _names(unchanged), queries, _left_open(unread), _left_open(unchanged))
 
     def __bool__(self) -> bool:
-        return bool(self.unread or self.unchanged or self.queries)
+        return bool(self.unread or self.unchanged or self.queries or self.unread_but or self.unchanged_but)
+
+    def keeps(self, relation: str, *, changed: bool) -> bool:
+        """Tell whether a schema or table, as SQL names it, is kept from being read, or from being changed.
+
+        Example:
+            >>> kept = Relations.of(["every schema but agent"], ["table grader.results"])
+            >>> kept.keeps("grader.x", changed=False), kept.keeps('Agent."x"', changed=False), kept.keeps("results", changed=True)
+            (True, False, True)
+        """
+        small = relation.lower().replace('"', "")
+        schema = small.partition(".")[0] if "." in small else ""
+        for left_open in (self.unread_but, self.unchanged_but if changed else frozenset[str]()):
+            if left_open and schema and schema not in left_open | _TEMPORARY:
+                return True
+        return any(
+            small == name or small.startswith(f"{name}.") or (not schema and name.endswith(f".{small}"))
+            for name in (self.unread | self.unchanged if changed else self.unread)
+        )
 
     def reached(self, program: str, words: str) -> str:
         """Return what a statement, or the arguments of a program that dumps, reaches of it; empty if nothing.
@@ -115,6 +139,10 @@ def _names(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(
         name.rstrip(".") for text in texts for name in _all(_NAMED, text.lower()) if name.rstrip(".") not in _NOT_NAMES
     )
+
+
+def _left_open(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(name for text in texts for name in _all(_LEFT_OPEN, text.lower()))
 
 
 def _all(words: str, text: str) -> Iterator[str]:
