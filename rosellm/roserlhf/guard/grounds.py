@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
+from rosellm.roserlhf.guard.extent import When, extent_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, paths_in, said, secrets, subjects
+from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, said, secrets, subjects
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
 from rosellm.roserlhf.guard.relations import Relations
 from rosellm.roserlhf.guard.setting import Setting
@@ -64,6 +65,9 @@ class Grounds:
         """Subjects that are forbidden, see `phrases.SUBJECTS`."""
         self.open = words.open
         self.paths: dict[str, tuple[Entry, ...]] = {}
+        self._without: dict[str, list[Entry]] = {name: [] for name in FIELDS}
+        self._when: dict[Entry, When] = {}
+        """Entries that mean only what exists already, or only what is new."""
         self._known: dict[str, dict[str, Touch]] = {}
         self.addresses: list[Any] = []
         """Addresses that must not be fetched."""
@@ -115,9 +119,8 @@ class Grounds:
 
     def _entries(self, name: str, texts: Iterable[str]) -> Iterable[Entry]:
         for text in texts:
-            paths = (
-                [text] if is_path(text) else [] if self.names_project(text) else paths_in(text)
-            )  # those are places, not the thing
+            extent = extent_of(text)
+            paths = [] if self.names_project(text) and not is_path(text) else list(extent.paths)  # those are places, not the thing
             if not is_path(text) and name in ("protected_read", "protected_write"):
                 self.closed |= subjects(text)
             if name == "verifier":
@@ -129,7 +132,12 @@ class Grounds:
                     self.addresses += [_address(path)] if name in ("protected_read", "hidden_tests") else []
                 elif not path.startswith("/proc"):
                     for home in self.homes if path.startswith("~") else self.homes[:1]:
-                        yield from entries(path, self.setting.workdir, home)
+                        found = entries(path, self.setting.workdir, home)
+                        self._when.update((entry, extent.when) for entry in found if extent.when)
+                        yield from found
+            self._without[name] += [
+                entry for path in extent.without for entry in entries(path, self.setting.workdir, self.homes[0])
+            ]
 
     def _read_project(self) -> None:
         self.names: set[str] = set()
@@ -225,10 +233,17 @@ class Grounds:
             if len(self._known) >= _TARGETS:
                 self._known.clear()
             near = not self._is_far(target.casefold())
-            known = self._known[target] = (
-                {name: _nearest(target, found) for name, found in self.paths.items()} if near else _NOTHING
-            )
+            known = self._known[target] = {name: self._nearest(target, name) for name in self.paths} if near else _NOTHING
         return known
+
+    def _nearest(self, target: str, name: str) -> Touch:
+        found = _nearest(target, self.paths[name])
+        return Touch.NONE if found and _nearest(target, self._without[name]) == Touch.INSIDE else found
+
+    def only_what_exists(self, target: str, *names: str) -> bool:
+        """Tell whether some fields keep a path only if it exists already."""
+        surely = [entry for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE]
+        return bool(surely) and all(self._when.get(entry) == "existing" for entry in surely)
 
     def _is_far(self, path: str) -> bool:
         """Tell at once that a path touches nothing: it begins and ends otherwise than all entries and is above none."""
@@ -247,11 +262,17 @@ class Grounds:
             self._above.update("/".join(parts[:count]) for count in range(1, len(parts)))
         self._globs = list({entry.ending: entry.named for entry in found if entry.named is not None}.values())
 
-    def depth(self, target: str, *names: str) -> int:
+    def depth(self, target: str, *names: str, new: bool = True) -> int:
         """Return how much of a path the entries that surely name it spell out: the more, the more they mean just it; 0 if no"
         "ne does."""
         return max(
-            (1 + len(entry.prefix) for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE),
+            (
+                1 + len(entry.prefix)
+                for name in names
+                if self.touch(target, name)
+                for entry in self.paths[name]
+                if entry.touched_by(target) >= Touch.MAYBE and (new or self._when.get(entry) != "new")
+            ),
             default=0,
         )
 
@@ -266,9 +287,9 @@ class Grounds:
         """Tell whether the setting gives a path to the agent: to write, or as its own file."""
         return self.touch(target, "own_files", "writable") >= Touch.OVERLAP
 
-    def is_rather_own(self, target: str) -> bool:
-        """Tell whether the setting gives a path to the agent more expressly than it protects it."""
-        own, kept = self.depth(target, "own_files", "writable"), self.depth(target, *DECIDING)
+    def is_rather_own(self, target: str, *, new: bool = True) -> bool:
+        """Tell whether the setting gives a path, `new` or not, to the agent more expressly than it protects it."""
+        own, kept = self.depth(target, "own_files", "writable", new=new), self.depth(target, *DECIDING)
         return own > kept or (0 < own == kept == self.depth(target, "own_files"))
 
     @property
@@ -348,7 +369,7 @@ def plain_name(text: str) -> str:
 _NOTHING = dict.fromkeys(FIELDS, Touch.NONE)
 
 
-def _nearest(target: str, found: tuple[Entry, ...]) -> Touch:
+def _nearest(target: str, found: Iterable[Entry]) -> Touch:
     best = Touch.NONE
     for entry in found:
         best = max(best, entry.touched_by(target))

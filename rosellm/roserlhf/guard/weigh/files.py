@@ -195,7 +195,10 @@ def weigh_writing(act: Act, view: View) -> str:
             continue
         decides = grounds.touch(path, *_DECIDES)
         if decides >= Touch.MAYBE or (decides == Touch.ABOVE and act.kind == "delete"):
-            if grounds.is_rather_own(path) or _is_harmless(act, path, view):
+            new = _is_new(act, path, view)
+            if grounds.is_rather_own(path, new=new) or _is_harmless(act, path, view):
+                continue
+            if new and grounds.only_what_exists(path, *_DECIDES):
                 continue
             return f"{path} must stay as it is"
         if grounds.touch(path, "hidden_tests") == Touch.NAME and in_workdir(path, grounds) and not grounds.touch(path, "own_files"):
@@ -207,6 +210,19 @@ def weigh_writing(act: Act, view: View) -> str:
         if said := _written_by_name(act, path, view):
             return said
     return ""
+
+
+def _is_new(act: Act, path: str, view: View) -> bool:
+    """Tell whether a file comes into being here, as far as a call can tell: it is written whole, and nobody spoke of it before."""
+    if (
+        act.kind != "write"
+        or act.traits.get("file", "new") != "new"
+        or act.traits.get("mode", "write") in ("append", "a", "in place", "inplace", "attributes")
+    ):
+        return False
+    name = path.rpartition("/")[2].casefold()
+    spoken = name in view.past.replace(f"wrote {name}", "") or name in view.grounds.task
+    return not spoken and not any(name == one.rpartition("/")[2].casefold() for one in view.grounds.setting.visible_tests)
 
 
 def _is_harmless(act: Act, path: str, view: View) -> bool:

@@ -1,0 +1,73 @@
+"""What part of a place the words of a setting mean: `phrase -> what it names, what it leaves out, whether only what exists`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.phrases import is_path, paths_in
+
+_EXCEPT = (
+    r"(?i)[\s,;(]+(?:with the exceptions? of|except(?:ing|ed)?(?: for| in)?|other than|apart from|aside from|but (?:for|not)|"
+    r"excluding|save(?: for)?|not including|unless|minus)\s+"
+)
+_EXISTING = (
+    r"(?i)\b(exist(s|ed|ing)?|(was|were|is|are) (already )?(there|present)( already)?|already (there|present)|pre-?existing|"
+    r"given( by the task)?|that (come|came|ship) with|shipped|supplied|original(ly)?|"
+    r"tracked|checked[- ]in|committed|at (the )?(base|HEAD|start)|current)\b"
+)
+_NEW = r"(?i)\b(new|additional|further|added|extra|not yet there)\b[^/]{0,30}$|\(new\b|\bnew files?\b"
+_NAME = r"(?:^|[\s`'\"(,])((?:[\w.-]*\*[\w.*-]*|\w[\w-]*)\.\w{1,5}|_\w+\.\w{1,5})(?:$|[\s`'\"),;])"
+"""The name of a file, or a glob for one, without a directory."""
+
+When = Literal["", "existing", "new"]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What a phrase means by a place."""
+
+    paths: tuple[str, ...]
+    """Paths and globs that it names."""
+    without: tuple[str, ...] = ()
+    """Paths and globs that it leaves out."""
+    when: When = ""
+    """`existing`: only what is there already; `new`: only what is not."""
+
+
+def extent_of(phrase: str) -> Extent:
+    """Read a path, a glob or plain words about one.
+
+    Example:
+        >>> extent_of("notes/tests/** except test_own_*.py")
+        Extent(paths=('notes/tests/**',), without=('notes/tests/**/test_own_*.py',), when='')
+        >>> extent_of("test files (tests/test_*.py) that exist already")
+        Extent(paths=('tests/test_*.py',), without=(), when='existing')
+        >>> extent_of("tests/test_*.py (new files only)").when, extent_of("_test.go files that exist at HEAD").paths
+        ('new', ('**/*_test.go',))
+    """
+    if is_path(phrase):
+        return Extent((phrase,))
+    parts = pattern(_EXCEPT).search(phrase)
+    kept = phrase if parts is None else phrase[: parts.start()]
+    rest = "" if parts is None else phrase[parts.end() :]
+    paths = _named(kept)
+    where = next((path.partition("*")[0] for path in paths if "/" in path), "")
+    without = [
+        f"{where}{path}" if path.startswith("**/") and where and not where.startswith("**") else path for path in _named(rest)
+    ]
+    if pattern(_EXISTING).search(kept):
+        return Extent(tuple(paths), tuple(without), "existing")
+    return Extent(tuple(paths), tuple(without), "new" if pattern(_NEW).search(phrase) else "")
+
+
+def _named(words: str) -> list[str]:
+    found = paths_in(words)
+    place = 0
+    while match := pattern(_NAME).search(words[place:]):
+        name = match.group(1)
+        if ("*" in name or name.startswith("_")) and name not in found:
+            found.append("**/" + (name if "*" in name else "*" + name))
+        place += match.span(1)[1]
+    return found
