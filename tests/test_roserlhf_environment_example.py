@@ -90,8 +90,9 @@ def test_it_runs_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_it_learns(seed: int, tmp_path: Path) -> None:
     summary = example.main(["--seed", str(seed), "--out", str(tmp_path / "run")])
-    assert summary["success_before"]["sampled"] < 0.6
-    assert summary["success_after"]["sampled"] > 0.85
+    before, after = summary["success_before"]["sampled"], summary["success_after"]["sampled"]
+    assert after > 0.85
+    assert after - before > 0.25  # where the warm start stops depends on the machine's arithmetic
 
 
 WIND = ROOT / "examples" / "wind.py"
