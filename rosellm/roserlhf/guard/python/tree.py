@@ -1,0 +1,35 @@
+"""Nodes of a syntax tree in the order of `ast.walk`, several times as fast: without its generators, operators and contexts."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+
+
+def nodes_of(node: ast.AST) -> list[ast.AST]:
+    """Return a node and all below it, level by level; operators, contexts and ignored types hold nothing and are left out.
+
+    Example:
+        >>> [type(one).__name__ for one in nodes_of(ast.parse("a + 1").body[0])]
+        ['Expr', 'BinOp', 'Name', 'Constant']
+    """
+    found = [node]
+    for one in found:  # grows meanwhile
+        for name in _inner(type(one)):
+            value = getattr(one, name, None)
+            if isinstance(value, list):
+                found += [inner for inner in value if isinstance(inner, ast.AST)]
+            elif isinstance(value, ast.AST):
+                found.append(value)
+    return found
+
+
+_HOLDS_NONE = frozenset(("ctx", "op", "ops", "type_comment", "type_ignores", "id", "attr", "arg", "lineno", "kind", "is_async"))
+
+
+@cache
+def _inner(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Return the fields of a kind of node that may hold nodes."""
+    if kind is ast.Constant:
+        return ()
+    return tuple(name for name in kind._fields if name not in _HOLDS_NONE)
