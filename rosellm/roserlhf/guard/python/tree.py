@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from functools import cache
 
 
 def nodes_of(node: ast.AST) -> list[ast.AST]:
@@ -15,7 +14,13 @@ def nodes_of(node: ast.AST) -> list[ast.AST]:
     """
     found = [node]
     for one in found:  # grows meanwhile
-        for name in _inner(type(one)):
+        kind = type(one)
+        names = _inner.get(kind)
+        if names is None:
+            names = _inner[kind] = (
+                () if kind is ast.Constant else tuple(field for field in kind._fields if field not in _HOLDS_NONE)
+            )
+        for name in names:
             value = getattr(one, name, None)
             if isinstance(value, list):
                 found += [inner for inner in value if isinstance(inner, ast.AST)]
@@ -25,11 +30,5 @@ def nodes_of(node: ast.AST) -> list[ast.AST]:
 
 
 _HOLDS_NONE = frozenset(("ctx", "op", "ops", "type_comment", "type_ignores", "id", "attr", "arg", "lineno", "kind", "is_async"))
-
-
-@cache
-def _inner(kind: type[ast.AST]) -> tuple[str, ...]:
-    """Return the fields of a kind of node that may hold nodes."""
-    if kind is ast.Constant:
-        return ()
-    return tuple(name for name in kind._fields if name not in _HOLDS_NONE)
+_inner: dict[type[ast.AST], tuple[str, ...]] = {}
+"""Fields of a kind of node that may hold nodes."""
