@@ -173,7 +173,7 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
 def _placed(act: Act, argument: str, start: int, traits: Mapping[str, str] | None = None) -> Act:
     """Return an act with its argument, its place in it and traits of its own; `replace` would take most of a reading's time."""
     span = (act.span[0] + start, act.span[1] + start)
-    return Act(act.kind, act.target, act.detail, argument, span, act.via, {**act.traits, **(traits or {})})
+    return Act(act.kind, act.target, act.detail, argument, span, act.via, {**act.traits, **traits} if traits else act.traits)
 
 
 def _parts(text: str, setting: Setting) -> Iterator[tuple[int, str]]:

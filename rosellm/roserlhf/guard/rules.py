@@ -33,7 +33,7 @@ from rosellm.roserlhf.guard.act import KINDS, Act
 from rosellm.roserlhf.guard.concepts import CONCEPTS, paths_of
 from rosellm.roserlhf.guard.grounds import FIELDS, Grounds, grounds_of
 from rosellm.roserlhf.guard.paths import Touch
-from rosellm.roserlhf.guard.patterns import PatternSet, pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, finder, pattern
 from rosellm.roserlhf.guard.phrases import SUBJECTS
 from rosellm.roserlhf.guard.setting import Setting
 
@@ -270,9 +270,11 @@ def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[
 
 
 def _trait_condition(name: str, patterns: list[Any], *, wanted: bool) -> Condition:
+    found = finder(patterns)
+
     def held(act: Act, grounds: Grounds) -> bool:
         value = act.traits.get(name)
-        return (value is not None and any(one.search(value) for one in patterns)) is wanted
+        return (value is not None and found(value)) is wanted
 
     return held
 
