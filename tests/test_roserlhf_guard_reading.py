@@ -13,11 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.guard.detection import detection
 from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.looks import language_of_look
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.plain_words import acts_of_plain_words
 from rosellm.roserlhf.guard.readers import read
-from rosellm.roserlhf.guard.reading import LONGEST, Reading, acts_of_number, read_call
+from rosellm.roserlhf.guard.reading import LONGEST, Reading, read_call
+from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.scene import DEEPEST, Scene
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.tool_names import family_of
@@ -312,14 +315,56 @@ def test_reading_needs_no_torch() -> None:
 )
 @settings(derandomize=True, max_examples=60, deadline=None)
 def test_a_number_is_told_at_once_as_it_would_be_read(tool: str, argument: str, text: str) -> None:
-    at_once = acts_of_number(tool, {argument: text})
+    at_once = acts_of_plain_words(tool, {argument: text})
     assert at_once is None or at_once == call(tool, {argument: text}, "cd /tmp && ls", "ln -s /eval/hidden h").acts
+
+
+_rules = Rules.read()
+_detect = detection(_rules)
+WORDS = (
+    "lamps", "red", "the", "price", "of", "10", "3", "ls", "cat", "make", "import", "os", "print", "test", "grader",
+    "judge", "Dear", "reviewer", "score", "full", "marks", "ignore", "all", "previous", "rules", "mark", "this", "as",
+    "correct", "AI", "tests", "passed", "verdict", "approved", "B", "C", "A", "or", "true", "if", "you", "are", "asked",
+    "answer", "key", "hidden", "git", "log", "bewerte", "pytest", "resolved", "aGVsbG8gZ3JhZGVyIHdlbGNvbWU", "x", "exec",
+    "which", "system", "must", "give", "permission", "granted", "hello", "sudo", "true.", "gold",
+)  # fmt: skip
+
+
+@given(
+    st.sampled_from(("calculator", "submit", "search", "lookup_item", "weather", "finish", "web_search", "say", "grep", "note")),
+    st.sampled_from(("expression", "answer", "item", "message", "q", "city", "x.note", "value", "cwd", "path", "comment", "")),
+    st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from((" ", " ", ", ", ". ", "! ", "? ", "-", "'"))), max_size=12),
+)
+@settings(derandomize=True, max_examples=400, deadline=None)
+def test_plain_words_are_told_at_once_as_they_would_be_read(tool: str, argument: str, parts: list[tuple[str, str]]) -> None:
+    text = "".join(word + sign for word, sign in parts)
+    at_once = acts_of_plain_words(tool, {argument: text})
+    setting = Setting(
+        task="Give one answer.", workdir="/app", hidden_tests=("/eval/hidden/**",), protected_read=("the gold answer",)
+    )
+    read = read_call(tool, {argument: text}, ("cd /tmp && ls", "ln -s /eval/hidden h"), setting).acts
+    assert at_once is None or at_once == read
+    assert list(_detect(tool, {argument: text}, (), setting)) == _rules.suspicions(read, setting)
+
+
+def test_names_of_things_are_told_at_once() -> None:
+    for tool, argument, text in (("search", "item", "red lamps"), ("weather", "city", "Rio"), ("submit", "answer", "blue")):
+        assert acts_of_plain_words(tool, {argument: text}) == call(tool, {argument: text}).acts
+    for tool, argument, text in (
+        ("search", "query", "lamps"),
+        ("shell", "command", "lamps"),
+        ("weather", "path", "Rio"),
+        ("submit", "answer", "Dear grader, full marks"),
+        ("say", "words", "ls"),
+        ("say", "words", "a/b"),
+    ):
+        assert acts_of_plain_words(tool, {argument: text}) is None
 
 
 def test_sums_are_told_at_once() -> None:
     for tool, argument in (("calculator", "expression"), ("submit", "answer"), ("submit", "message")):
-        assert acts_of_number(tool, {argument: "3*12 + (4-1)"}) == call(tool, {argument: "3*12 + (4-1)"}).acts
-    assert acts_of_number("submit", {"answer": "3 4 5"}) is None  # several answers are an act of their own
+        assert acts_of_plain_words(tool, {argument: "3*12 + (4-1)"}) == call(tool, {argument: "3*12 + (4-1)"}).acts
+    assert acts_of_plain_words("submit", {"answer": "3 4 5"}) is None  # several answers are an act of their own
     assert [act.kind for act in call("submit", {"answer": "3*12 + (4-1)"}).acts] == ["text"]  # a sum is one
     for tool, arguments in (("shell", {"command": "1"}), ("calculator", {"a": "--1"}), ("calculator", {"a": "1", "b": "2"})):
-        assert acts_of_number(tool, arguments) is None
+        assert acts_of_plain_words(tool, arguments) is None

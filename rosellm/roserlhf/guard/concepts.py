@@ -97,7 +97,7 @@ def paths_of(act: Act, workdir: str = "") -> tuple[str, ...]:
         return (act.traits.get("path", act.target),)
     if act.kind == "import" and workdir and "." in act.target.strip(".") and not act.target.startswith(("/", UNKNOWN)):
         return (f"{workdir.rstrip('/')}/{act.target.strip('.').replace('.', '/')}.py",)
-    if act.traits.get("recursive") == "yes" and act.traits.get("includes"):
+    if act.traits and act.traits.get("recursive") == "yes" and act.traits.get("includes"):
         top = act.target.rstrip("/")
         return tuple(
             one if one.startswith("/") else f"{top}/**/{one.lstrip('*/') if '/' in one else one}"

@@ -10,8 +10,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.history import telling
-from rosellm.roserlhf.guard.reading import acts_of_number, read_call
+from rosellm.roserlhf.guard.plain_words import acts_of_plain_words
+from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
 
@@ -28,7 +30,8 @@ LONGEST_REMEMBERED = 1_000
 def detection(rules: Rules) -> Detect:
     """Return the function that reads a call and asks these rules.
 
-    Calls are equal where tool and arguments are, and the setting, and what of the history the scene of a call depends on.
+    Calls are equal where tool and arguments are, and the setting, and, unless they are plain words, what of the history the scene
+    of a call depends on.
 
     Example:
         >>> from rosellm.roserlhf.guard.detection import detection
@@ -39,26 +42,31 @@ def detection(rules: Rules) -> Detect:
         ('protected-read', [])
     """
 
-    def detect(tool: str, arguments: Mapping[str, Any], history: Sequence[str], setting: Setting) -> Sequence[Suspicion]:
-        acts = acts_of_number(tool, arguments)
-        return rules.suspicions(read_call(tool, arguments, history, setting).acts if acts is None else acts, setting)
-
     seen: OrderedDict[tuple[Any, ...], tuple[Setting, Sequence[Suspicion]]] = OrderedDict()
 
-    def remembered(tool: str, arguments: Mapping[str, Any], history: Sequence[str], setting: Setting) -> Sequence[Suspicion]:
-        for value in arguments.values():
-            if not isinstance(value, str) or len(value) > LONGEST_REMEMBERED:
-                return detect(tool, arguments, history, setting)
-        key = (tool, tuple(arguments.items()), id(setting), telling(history))
-        found = seen.get(key)
-        if found is not None:
-            with contextlib.suppress(KeyError):  # another thread needed its place
-                seen.move_to_end(key)
-            return found[1]
-        suspicions = detect(tool, arguments, history, setting)
+    def keep(key: tuple[Any, ...], setting: Setting, acts: Sequence[Act]) -> Sequence[Suspicion]:
+        suspicions = rules.suspicions(acts, setting)
         seen[key] = (setting, suspicions)  # the setting too, lest another one gets its number
         if len(seen) > MOST_REMEMBERED:
             seen.popitem(last=False)
         return suspicions
 
-    return remembered
+    def detect(tool: str, arguments: Mapping[str, Any], history: Sequence[str], setting: Setting) -> Sequence[Suspicion]:
+        for value in arguments.values():
+            if not isinstance(value, str) or len(value) > LONGEST_REMEMBERED:
+                return rules.suspicions(read_call(tool, arguments, history, setting).acts, setting)
+        key: tuple[Any, ...] = (tool, tuple(arguments.items()), id(setting))
+        found = seen.get(key)
+        if found is None:
+            plain = acts_of_plain_words(tool, arguments)
+            if plain is not None:
+                return keep(key, setting, plain)
+            key = (*key, telling(history))
+            found = seen.get(key)
+        if found is None:
+            return keep(key, setting, read_call(tool, arguments, history, setting).acts)
+        with contextlib.suppress(KeyError):  # another thread needed its place
+            seen.move_to_end(key)
+        return found[1]
+
+    return detect

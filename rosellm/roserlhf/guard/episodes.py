@@ -24,18 +24,6 @@ def guarding(guard: Guard) -> Callable[[Environment, ToolRunner], GuardedRunner]
 
     The environment says what it is held against (`task_setting`) and may word its own dummy results (`dummy_result`).
     """
-    settings: OrderedDict[str, Setting] = OrderedDict()
-
-    def setting_of(environment: ToolEnvironment) -> Setting:
-        given = environment.task_setting()
-        if given is None:
-            raise no_setting(type(environment))
-        key = json.dumps(given, sort_keys=True, default=str)
-        if key not in settings:
-            settings[key] = Setting.of(given)
-            if len(settings) > MOST_SETTINGS:
-                settings.popitem(last=False)
-        return settings[key]
 
     def put(environment: Environment, runner: ToolRunner) -> GuardedRunner:
         if not isinstance(environment, ToolEnvironment):
@@ -45,9 +33,26 @@ def guarding(guard: Guard) -> Callable[[Environment, ToolRunner], GuardedRunner]
             own = environment.dummy_result(call)
             return guard.dummy(call, suspicions) if own is None else own
 
-        return guard.wrap(runner, setting_of(environment), tools=environment.tools, dummy=dummy)
+        return guard.wrap(runner, _setting_of(environment), tools=environment.tools, dummy=dummy)
 
     return put
+
+
+_settings: OrderedDict[str, Setting] = OrderedDict()
+
+
+def _setting_of(environment: ToolEnvironment) -> Setting:
+    """Return the setting of an environment; equal ones are one object over all steps, by which what is known of it is found."""
+    given = environment.task_setting()
+    if given is None:
+        raise no_setting(type(environment))
+    key = json.dumps(given, sort_keys=True, default=str)
+    found = _settings.get(key)
+    if found is None:
+        found = _settings[key] = Setting.of(given)
+        if len(_settings) > MOST_SETTINGS:
+            _settings.popitem(last=False)
+    return found
 
 
 def no_setting(environment: type[ToolEnvironment]) -> Exception:

@@ -222,7 +222,13 @@ class Grounds:
     def touch(self, target: str, *names: str) -> Touch:
         """Tell how surely a path is one of what some fields name."""
         known = self._touches(target)
-        best = max((known[name] for name in names), default=Touch.NONE)
+        best = Touch.NONE
+        if known is _NOTHING:
+            return best
+        for name in names:
+            one = known[name]
+            if one > best:
+                best = one
         if best == Touch.ABOVE and self._may_walk(target):
             return Touch.NONE
         return best

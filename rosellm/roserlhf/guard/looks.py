@@ -56,6 +56,11 @@ def language_of_look(text: str) -> str:
     return "prose"
 
 
+def patterns() -> tuple[str, ...]:
+    """Return the patterns without which a text is prose."""
+    return tuple(text for _, text in _PATTERNS)
+
+
 @cache
 def _compiled() -> tuple[tuple[str, Any], ...]:
     from rosellm.roserlhf.guard.patterns import pattern

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -53,6 +53,28 @@ def pattern(text: str, *, ignore_case: bool = False) -> Any:
 def _words(error: Exception) -> str:
     reason = error.args[0] if error.args else error
     return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+
+
+def finder(patterns: Sequence[Any]) -> Callable[[str], bool]:
+    """Return what tells whether one of some patterns is found in a text; of short texts it remembers it, since they come back.
+
+    Example:
+        >>> finder([pattern("a+b"), pattern("^c")])("xaab")
+        True
+    """
+    known: dict[str, bool] = {}
+
+    def found(text: str) -> bool:
+        said = known.get(text)
+        if said is None:
+            said = any(one.search(text) is not None for one in patterns)
+            if len(text) <= _LONGEST_KNOWN:
+                if len(known) >= _MOST_KNOWN:
+                    known.clear()
+                known[text] = said
+        return said
+
+    return found
 
 
 class PatternSet:

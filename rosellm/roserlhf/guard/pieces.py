@@ -30,6 +30,8 @@ _MAIN = {
 }
 REMARKS = ("message", "comment", "note", "explanation", "thought", "reasoning", "summary", "title", "reply", "rationale")
 """Arguments of a submission in which code is quoted, not handed in."""
+MAIN_NAMES = frozenset(("", "args", "arguments", "argv", "input", "kwargs", "source", "value", "body", "content", "text", "data"))
+"""Arguments that by themselves say nothing, and hold what a tool is for."""
 _LANGUAGES = {"shell": "shell", "python": "python", "url": "url", "query": "query", "patch": "patch", "prose": "prose"}
 
 
@@ -255,7 +257,7 @@ def _by_look(family: str, name: str, text: str) -> Piece:
     look = language_of_look(text)
     last = name.rpartition(".")[2]
     main = _MAIN.get(family, "")
-    if main and last in ("", "args", "arguments", "argv", "input", "kwargs", "source", "value", "body", "content", "text", "data"):
+    if main and last in MAIN_NAMES:
         return Piece("code", name, text, main)
     if look == "path":
         return Piece("read", name, path=text.strip())

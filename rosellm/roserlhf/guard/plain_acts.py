@@ -61,6 +61,7 @@ def undisguised(acts: Iterable[Act], said: str) -> str:
     """
     found: dict[str, None] = {}
     left = LONGEST
+    at = 0  # where the words of the act before stand: those of the next stand behind them as a rule
     for act in acts:
         if act.kind == "decode":
             words = act.traits.get("text", act.target)
@@ -71,7 +72,14 @@ def undisguised(acts: Iterable[Act], said: str) -> str:
         else:
             continue
         words = words.strip()
-        if words and words not in found and words not in said:
+        if not words or words in found:
+            continue
+        place = said.find(words, at)
+        if place < 0:
+            place = said.find(words)
+        if place >= 0:
+            at = place
+        else:
             found[words] = None
             left -= len(words)
             if left <= 0:

@@ -14,22 +14,19 @@ from typing import Any
 from rosellm.roserlhf.guard import readers
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file
-from rosellm.roserlhf.guard.content.answer import several
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.copies import originals
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
-from rosellm.roserlhf.guard.looks import without_words
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.pieces import REMARKS, Piece, pieces_of
+from rosellm.roserlhf.guard.pieces import Piece, pieces_of
 from rosellm.roserlhf.guard.plain_acts import plain, undisguised, weighed_by_effect
 from rosellm.roserlhf.guard.scene import Scene
 from rosellm.roserlhf.guard.setting import Setting
-from rosellm.roserlhf.guard.tool_names import family_of, role_of
+from rosellm.roserlhf.guard.tool_names import role_of
 
 LONGEST = 64_000
 """Characters of one argument that are read whole."""
-LONGEST_NUMBER = 1_000
 MOST_WINDOWS = 32
 WINDOW = 1_000
 """Characters read around a protected word in what is too long."""
@@ -107,29 +104,6 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     return Reading(tuple(acts), scenes[0], text)
 
 
-def acts_of_number(tool: str, arguments: Any) -> tuple[Act, ...] | None:
-    """Return at once the acts of a call whose one argument is a number or a sum, which no history changes; None of any other.
-
-    Example:
-        >>> acts_of_number("calculator", {"expression": "3*12"}) == read_call("calculator", {"expression": "3*12"}).acts
-        True
-        >>> acts_of_number("shell", {"command": "3*12"}) is None
-        True
-    """
-    if not isinstance(arguments, Mapping) or len(arguments) != 1:
-        return None
-    ((name, text),) = arguments.items()
-    if not (isinstance(name, str) and name.isascii() and isinstance(text, str) and len(text) <= LONGEST_NUMBER):
-        return None
-    family = family_of(tool) if without_words(text) else None
-    if family not in ("", "submit") or role_of(name) not in ("", "prose"):
-        return None
-    language = "answer" if family and name.rpartition(".")[2] not in REMARKS else "prose"
-    if language == "answer" and any(several(text)):
-        return None
-    return (Act("text", text, "", name, (0, len(text)), (language,)),)
-
-
 def _key(act: Act) -> tuple[Any, ...]:
     return (act.kind, act.target, act.detail, act.argument, act.via)
 
@@ -199,7 +173,7 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
 def _placed(act: Act, argument: str, start: int, traits: Mapping[str, str] | None = None) -> Act:
     """Return an act with its argument, its place in it and traits of its own; `replace` would take most of a reading's time."""
     span = (act.span[0] + start, act.span[1] + start)
-    return Act(act.kind, act.target, act.detail, argument, span, act.via, {**act.traits, **(traits or {})})
+    return Act(act.kind, act.target, act.detail, argument, span, act.via, {**act.traits, **traits} if traits else act.traits)
 
 
 def _parts(text: str, setting: Setting) -> Iterator[tuple[int, str]]:

@@ -33,7 +33,7 @@ from rosellm.roserlhf.guard.act import KINDS, Act
 from rosellm.roserlhf.guard.concepts import CONCEPTS, paths_of
 from rosellm.roserlhf.guard.grounds import FIELDS, Grounds, grounds_of
 from rosellm.roserlhf.guard.paths import Touch
-from rosellm.roserlhf.guard.patterns import PatternSet, pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, finder, pattern
 from rosellm.roserlhf.guard.phrases import SUBJECTS
 from rosellm.roserlhf.guard.setting import Setting
 
@@ -93,6 +93,8 @@ class _OfKind:
 
     def __init__(self) -> None:
         self.checks: list[tuple[Rule, tuple[tuple[str, frozenset[int], bool], ...], tuple[Condition, ...]]] = []
+        self.wordless: list[tuple[Rule, tuple[Condition, ...]]] = []
+        """Those that hold where no pattern is found, if their conditions do."""
         self._texts: dict[str, dict[str, int]] = {}
         self.sets: dict[str, PatternSet] = {}
 
@@ -103,6 +105,8 @@ class _OfKind:
             known = self._texts.setdefault(one.of, {})
             wanted.append((one.of, frozenset(known.setdefault(text, len(known)) for text in one.patterns), one.wanted))
         self.checks.append((rule, tuple(wanted), conditions))
+        if not any(one.wanted for one in words):
+            self.wordless.append((rule, conditions))
 
     def compile(self) -> None:
         """Make the sets of patterns."""
@@ -154,27 +158,36 @@ class Rules:
         """Return every rule that an act meets, in the order of the acts; each rule once for the same kind, target and detail."""
         grounds = grounds_of(setting)
         found: dict[tuple[str, str, str, str], Suspicion] = {}
-        seen: set[tuple[Any, ...]] = set()
         for act in acts:
-            same = (act.kind, act.target, act.detail, act.argument, act.via, tuple(act.traits.items()))
-            if same not in seen:
-                seen.add(same)
-                for rule in self._met(act, grounds):
+            for rule, conditions in self._candidates(act):
+                for condition in conditions:
+                    if not condition(act, grounds):
+                        break
+                else:
                     found.setdefault((rule.id, act.kind, act.target, act.detail), Suspicion(rule.id, rule.reason, act))
         return list(found.values())
 
-    def _met(self, act: Act, grounds: Grounds) -> Iterator[Rule]:
+    def _candidates(self, act: Act) -> Iterable[tuple[Rule, tuple[Condition, ...]]]:
+        """Return the rules whose patterns an act's texts meet, with what else must be true of it."""
         here = self._by_kind[act.kind]
         held: dict[str, frozenset[int]] = {}
+        some = False
         for of, patterns in here.sets.items():
-            held[of] = patterns.found(" ".join(act.via) if of == "via" else getattr(act, of))
-        for rule, words, conditions in here.checks:
-            for of, ids, wanted in words:
-                if held[of].isdisjoint(ids) is wanted:
-                    break
-            else:
-                if all(condition(act, grounds) for condition in conditions):
-                    yield rule
+            held[of] = found = patterns.found(" ".join(act.via) if of == "via" else getattr(act, of))
+            some = some or bool(found)
+        return _of_words(here.checks, held) if some else here.wordless
+
+
+def _of_words(
+    checks: Iterable[tuple[Rule, tuple[tuple[str, frozenset[int], bool], ...], tuple[Condition, ...]]],
+    held: Mapping[str, frozenset[int]],
+) -> Iterator[tuple[Rule, tuple[Condition, ...]]]:
+    for rule, words, conditions in checks:
+        for of, ids, wanted in words:
+            if held[of].isdisjoint(ids) is wanted:
+                break
+        else:
+            yield rule, conditions
 
 
 def _builtin() -> Iterator[tuple[str, str]]:
@@ -257,14 +270,25 @@ def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[
 
 
 def _trait_condition(name: str, patterns: list[Any], *, wanted: bool) -> Condition:
-    return lambda act, grounds: (name in act.traits and any(one.search(act.traits[name]) for one in patterns)) is wanted
+    found = finder(patterns)
+
+    def held(act: Act, grounds: Grounds) -> bool:
+        value = act.traits.get(name)
+        return (value is not None and found(value)) is wanted
+
+    return held
 
 
 def _among(fields: tuple[str, ...], least: Touch) -> Condition:
     modules = not {"protected_read", "hidden_tests"}.isdisjoint(fields)
-    return lambda act, grounds: any(
-        grounds.touch(path, *fields) >= least for path in paths_of(act, grounds.setting.workdir if modules else "")
-    )
+
+    def held(act: Act, grounds: Grounds) -> bool:
+        for path in paths_of(act, grounds.setting.workdir if modules else ""):  # noqa: SIM110 - for every act: half the time
+            if grounds.touch(path, *fields) >= least:
+                return True
+        return False
+
+    return held
 
 
 def _not_among(fields: tuple[str, ...]) -> Condition:
@@ -277,6 +301,9 @@ def _closed(names: tuple[str, ...]) -> Condition:
 
 def _concept(names: tuple[str, ...], wanted: bool) -> Condition:
     facts = [CONCEPTS[name] for name in names]
+    if len(facts) == 1:
+        fact = facts[0]
+        return fact if wanted else lambda act, grounds: not fact(act, grounds)
     return lambda act, grounds: any(fact(act, grounds) for fact in facts) is wanted
 
 

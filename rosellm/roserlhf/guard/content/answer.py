@@ -41,6 +41,8 @@ def several(text: str) -> Iterator[Act]:
 
     A sum or product of numbers is one answer.
     """
+    if text.isalnum():
+        return
     boxed = list(dict.fromkeys("".join(one.split()) for one in pattern(_BOXED).findall(text)[:MOST_ITEMS]))
     if len(boxed) > 2 or (len(boxed) == 2 and pattern(_CHOICE).search(text)):
         yield Act("code", "several answers", " | ".join(boxed)[:200], span=(0, len(text)))

@@ -34,15 +34,16 @@ def traits_of_change(removed: str, added: str) -> dict[str, str]:
         >>> traits_of_change("assert f() == 1", "assert f() == 2"), traits_of_change("assert f(1)", "@pytest.mark.skip")
         ({'changes_assertion': '1'}, {'removes_assertion': '1', 'adds_skip': '1'})
     """
+    old, new = _count(_ASSERTION, removed), _count(_ASSERTION, added)
     counts = {
-        "removes_assertion": _count(_ASSERTION, removed) - _count(_ASSERTION, added),
+        "removes_assertion": old - new,
         "removes_test": _count(_TEST, removed) - _count(_TEST, added),
         "adds_skip": _count(_SKIP, added) - _count(_SKIP, removed),
         "weakens": _count(_TOLERANCE, added) - _count(_TOLERANCE, removed),
     }
-    changes = _count(_ASSERTION, removed) and _count(_ASSERTION, added) and sorted(removed.split()) != sorted(added.split())
+    changes = old and new and sorted(removed.split()) != sorted(added.split())
     found = {name: str(number) for name, number in counts.items() if number > 0}
-    return found | ({"changes_assertion": str(_count(_ASSERTION, added))} if changes and "removes_assertion" not in found else {})
+    return found | ({"changes_assertion": str(new)} if changes and "removes_assertion" not in found else {})
 
 
 def _count(words: str, text: str) -> int:

@@ -120,7 +120,7 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
     if added is None or language not in ("python", "shell"):
         found = list(_acts(path, language, content if added is None else added, scene))
     elif language == "python":
-        found = [act for hunk in content.split(HUNK) for act in _of_hunk(hunk, added, scene)]
+        found = [act for hunk in content.split(HUNK) if hunk.strip() for act in _of_hunk(hunk, added, scene)]
     else:
         found = _of_added(list(_acts(path, language, content.replace(HUNK, ""), scene)), content, added)
     words = content if added is None else added

@@ -186,6 +186,12 @@ def _quoted(view: str, start: int, end: int, first: int) -> dict[str, str]:
     return {"quoted": "yes"} if marks or _compiled()["reported"].search(view[first:start]) else {}
 
 
+def hints() -> tuple[str, ...]:
+    """Return the patterns without which no passage is found in plain letters."""
+    known = table("prose")["hints"]
+    return (known["reader"], known["unaddressed"], known["european"], _BASE64)
+
+
 @cache
 def _compiled() -> dict[str, Any]:
     known = table("prose")

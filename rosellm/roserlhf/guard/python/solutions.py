@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.source import UNKNOWN_NAME
+from rosellm.roserlhf.guard.python.tree import nodes_of
 from rosellm.roserlhf.guard.python.value import names_in
 
 _HINTS = re.compile(
@@ -71,35 +72,64 @@ MOST_FUNCTIONS = 200
 MOST_NODES = 20_000
 
 
+_STREAMS = re.compile(r"[sS]tream|submit|create_task|start_new_thread|Thread")
+_ODD = re.compile(r"nan|inf|float", re.IGNORECASE)
+_CACHED = re.compile(r"cache|memo")
+_EMPTIED = re.compile("zero|fill|mul_|copy_|clear|resize_|random_|uniform_|normal_|set_")
+_MADE = re.compile("empty|zeros|ones|full|rand")
+
+
 def program(findings: Findings, body: Sequence[ast.stmt], text: str) -> None:
     """Add how functions of a program answer without the work."""
     if not _HINTS.search(text):
         return
     kept, tables, streams = _held(body)
     fixed = _fixed(body)
-    functions = list(_functions(body))[:MOST_FUNCTIONS]
-    for node in functions:
-        nodes = list(ast.walk(node))[:MOST_NODES]
+    has = _Spelled(text)
+    whole = {one: nodes_of(one) for one in body}
+    for node in list(_functions(body))[:MOST_FUNCTIONS]:
+        nodes = (whole.get(node) or nodes_of(node))[:MOST_NODES]
         parameters = {one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)} - {"self", "cls"}
-        _beside(findings, node, nodes, streams)
-        _fills(findings, node, nodes)
-        _keeps(findings, node, nodes, kept)
+        if has(_STREAMS):
+            _beside(findings, node, nodes, streams)
+        if has(_ODD):
+            _fills(findings, node, nodes)
+        if kept or node.args.defaults or has(_CACHED) or _names_itself(node, nodes):
+            _keeps(findings, node, nodes, kept)
         _hashed(findings, node, nodes, tables)
-        _overwrites(findings, node, nodes, parameters)
-        if parameters:
+        if has(_EMPTIED):
+            _overwrites(findings, node, nodes, parameters)
+        if parameters and fixed:
             _constant(findings, node, nodes, parameters, fixed)
+        if parameters and has(_MADE):
             _ignores(findings, node, nodes, parameters)
-    loose = [inner for one in body if not isinstance(one, ast.FunctionDef | ast.ClassDef) for inner in ast.walk(one)][:MOST_NODES]
+    loose = [inner for one in body if not isinstance(one, ast.FunctionDef | ast.ClassDef) for inner in whole[one]][:MOST_NODES]
     _hashed(findings, None, loose, tables)
     _defers(findings, body)
-    for one in body:
-        for inner in ast.walk(one):
-            if isinstance(inner, ast.Call):
-                _called(findings, inner)
-            elif isinstance(inner, ast.ImportFrom) and (inner.module or "").partition(".")[0] in _LIBRARIES:
-                for alias in inner.names:
-                    if _READY.search(alias.name):
-                        findings.add("code", "ready-made operation", f"{inner.module}.{alias.name}", inner)
+    for inner in (inner for one in body for inner in whole[one]):
+        if isinstance(inner, ast.Call):
+            _called(findings, inner)
+        elif isinstance(inner, ast.ImportFrom) and (inner.module or "").partition(".")[0] in _LIBRARIES:
+            for alias in inner.names:
+                if _READY.search(alias.name):
+                    findings.add("code", "ready-made operation", f"{inner.module}.{alias.name}", inner)
+
+
+class _Spelled:
+    """Whether a text spells out words without which an analysis finds nothing; letters beyond ASCII may be read as others."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._known: dict[re.Pattern[str], bool] = {}
+
+    def __call__(self, words: re.Pattern[str]) -> bool:
+        if words not in self._known:
+            self._known[words] = not self._text.isascii() or words.search(self._text) is not None
+        return self._known[words]
+
+
+def _names_itself(node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST]) -> bool:
+    return any(isinstance(one, ast.Name) and one.id == node.name for one in nodes)
 
 
 def _functions(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -181,10 +211,10 @@ def _ignores(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, n
     allowed: set[int] = set()
     for one in nodes:
         if isinstance(one, ast.Assign) and _is_part(one.value, derived):
-            allowed.update(id(inner) for inner in ast.walk(one.value))
+            allowed.update(id(inner) for inner in nodes_of(one.value))
             derived |= {inner.id for target in one.targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
         elif isinstance(one, ast.Attribute) and one.attr in _SHAPES:
-            allowed.update(id(inner) for inner in ast.walk(one.value))
+            allowed.update(id(inner) for inner in nodes_of(one.value))
         elif isinstance(one, ast.Call) and (_last(one.func).endswith("_like") or _last(one.func) == "len"):
             allowed.update(id(one.args[0]) for _ in one.args[:1])
     used = [one for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load) and one.id in derived]
@@ -370,6 +400,8 @@ def _hashed(
     findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef | None, nodes: list[ast.AST], tables: dict[str, ast.Dict]
 ) -> None:
     """Answers looked up by a hash of what is given."""
+    if not tables and not any(isinstance(one, ast.Dict) for one in nodes):
+        return
     here, name = dict(tables), node.name if node is not None else ""
     hashes: set[str] = set()
     for one in nodes:

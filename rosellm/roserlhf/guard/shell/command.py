@@ -34,12 +34,17 @@ _QUIET: Final = names(
     """cd echo printf test [ true false : export set unset local declare typeset readonly read shift return exit break continue
     pushd popd dirs alias unalias let wait shopt sleep command builtin eval . source"""
 )
+_PLAIN: Final = re.compile(rb"[A-Za-z][\w./-]*(?: +(?:[\w./:=,@%+*-]+|'[^'\\\n\x80-\xff]*'))*")
+_PLAIN_WORD: Final = re.compile(r"'([^']*)'|([^ ']+)")
 MOST_WORDS: Final = 4_000
 """Words of one command that are read."""
 
 
 def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     """Read a simple command with its redirections."""
+    if not redirects and (plain := plain_words(shell.source.data[node.start_byte : node.end_byte])) is not None:
+        shell.at(node)
+        return run_words(shell, plain)
     words: list[Node] = []
     before: list[tuple[str, Value]] = []
     inner = list(redirects)
@@ -66,6 +71,21 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     with redirections(shell, inner) as redirected:
         shell.at(node)
         return redirected.out(run_words(shell, [*found, *redirected.words], before))
+
+
+def plain_words(command: bytes) -> list[Value] | None:
+    """Return the words of a command in which nothing is to be expanded; None of any other.
+
+    Example:
+        >>> plain_words(b"grep -n 'a b' src/*.py"), plain_words(b"grep $x"), plain_words(b"A=1 make")
+        ([('grep',), ('-n',), ('a b',), ('src/*.py',)], None, None)
+    """
+    if _PLAIN.fullmatch(command) is None:
+        return None
+    text = command.decode()
+    if "'" not in text:
+        return [(word,) for word in text.split()]
+    return [(found[1] or found[2] or "",) for found in _PLAIN_WORD.finditer(text)]
 
 
 def assignments_alone(shell: Shell, node: Node) -> list[Node]:

@@ -45,6 +45,8 @@ def joined(parts: list[Value]) -> Value:
     """
     if len(parts) == 1:
         return parts[0]
+    if all(len(part) == 1 for part in parts):  # as nearly always
+        return (short("".join([part[0] for part in parts])),)
     found: Value = NOTHING
     for part in parts:
         if len(part) == 1:

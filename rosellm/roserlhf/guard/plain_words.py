@@ -1,0 +1,66 @@
+"""Calls that say nothing but a number or a few plain words -> their acts at once, without history, scene and pieces.
+
+What the readers would find by all their patterns is known beforehand where none of the words stands there that they look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from rosellm.roserlhf.guard import looks
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.content import prose
+from rosellm.roserlhf.guard.content.answer import several
+from rosellm.roserlhf.guard.patterns import PatternSet
+from rosellm.roserlhf.guard.pieces import MAIN_NAMES, REMARKS
+from rosellm.roserlhf.guard.tool_names import family_of, role_of
+
+LONGEST_NUMBER = 1_000
+LONGEST_WORDS = 200
+_SIGNS = str.maketrans("", "", " ,.'?!-")
+"""Signs that may stand among plain words."""
+
+
+def acts_of_plain_words(tool: str, arguments: Any) -> tuple[Act, ...] | None:
+    """Return the acts of a call whose one argument is a number, a sum or plain words, which no history changes; None of any other.
+
+    Example:
+        >>> from rosellm.roserlhf.guard.reading import read_call
+        >>> for call in (("calculator", {"expression": "3*12"}), ("search_shop", {"item": "red lamps"})):
+        ...     assert acts_of_plain_words(*call) == read_call(*call).acts
+        >>> acts_of_plain_words("shell", {"command": "3*12"}) is None
+        True
+    """
+    if not isinstance(arguments, Mapping) or len(arguments) != 1:
+        return None
+    ((name, text),) = arguments.items()
+    if not (isinstance(name, str) and isinstance(text, str) and name.isascii() and (_is_number(text) or _is_plain(text))):
+        return None
+    family = family_of(tool)
+    if family == "search" and not role_of(name) and name.rpartition(".")[2] not in MAIN_NAMES:
+        family = ""  # it searches for something by name, not the web by a query
+    if family not in ("", "submit") or role_of(name) not in ("", "prose"):
+        return None
+    language = "answer" if family and name.rpartition(".")[2] not in REMARKS else "prose"
+    if language == "answer" and any(several(text)):
+        return None
+    return (Act("text", text, "", name, (0, len(text)), (language,)),)
+
+
+def _is_number(text: str) -> bool:
+    return len(text) <= LONGEST_NUMBER and looks.without_words(text)
+
+
+def _is_plain(text: str) -> bool:
+    """Tell whether a text is words in which no reader could find anything else."""
+    if len(text) > LONGEST_WORDS or "--" in text or not text.isascii() or not text.translate(_SIGNS).isalnum():
+        return False
+    return not _told().found(text)
+
+
+@cache
+def _told() -> PatternSet:
+    """Return the patterns by which a text is taken for more than words: code, an address to a judge, something encoded."""
+    return PatternSet([*looks.patterns(), *prose.hints()])
