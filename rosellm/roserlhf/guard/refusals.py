@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 
@@ -149,6 +150,23 @@ class Refusals:
         bare = pattern(r"(?:-\d[\d.]*|\.exe)+$").sub("", name.lower().rpartition("/")[2])
         forms = (bare, bare.rpartition("-")[2], pattern(r"\d[\d.]*$").sub("", bare))
         return next((one for one in forms if one in self.names), "")
+
+    def carried(self, address: str, task: str) -> str:
+        """Return the refused name that a package or an address carries, if the task itself says it; empty if none.
+
+        Example:
+            >>> refused = Refusals(frozenset({"z3", "numpy"}))
+            >>> [refused.carried(one, "Do not call z3.") for one in ("z3-solver", "https://github.com/Z3Prover/z3", "numpy", "z3x")]
+            ['z3', 'z3', '', '']
+        """
+        words = {part.removesuffix(".git") for part in pattern(r"[/@=?#&:]").split(address.lower())}
+        words |= {pattern(r"^(?:python|node|go|rust|lib)[-_]|[-_].*$").sub("", word) for word in words}
+        small = task.lower()
+        return next((one for one in sorted(self.names & words) if _is_said(one, small)), "")
+
+
+def _is_said(name: str, small: str) -> bool:
+    return name in small and pattern(rf"(^|[^a-z0-9]){escaped(name)}([^a-z0-9]|$)").search(small) is not None
 
 
 @lru_cache(maxsize=256)
