@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -64,8 +63,6 @@ class Grounds:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.task = setting.task.lower()
-        if setting.workdir.startswith("~"):
-            setting = self.setting = replace(setting, workdir=absolute(setting.workdir, "/"))
         self.workdir = absolute(setting.workdir or "/", "/").casefold()
         user = pattern(r"^/(?:home|Users)/[^/]+").search(setting.workdir)
         self.homes = ["/root", *([user.group(0)] if user else [])]
