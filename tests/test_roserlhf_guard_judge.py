@@ -203,7 +203,7 @@ def test_words_of_a_task_are_read_by_clause() -> None:
     found = said("Fix it; you may edit tests/conftest.py. Do not look at later commits, and do not change setup.cfg or tests/a.py.")
     assert "history" in found.closed
     assert "runner" in found.open
-    assert found.unchanged == ["tests/a.py"]
+    assert found.unchanged == ["tests/a.py", "setup.cfg"]
     assert paths_in("any copy (see /data/x/**, ~/y)") == ["/data/x/**", "~/y"]
     assert subjects("published proofs of amgm_three") >= {"solution"}
 

@@ -270,6 +270,8 @@ def _uses_refused(act: Act, grounds: Grounds) -> bool:
     refused = grounds.refusals
     if not refused:
         return False
+    if act.kind in ("install", "fetch"):
+        return refused.carried(act.target, grounds.setting.task) != ""
     if act.kind == "run":
         return bool(refused.program(act.target) or refused.program(act.traits.get("path", "")))
     if act.kind == "code":

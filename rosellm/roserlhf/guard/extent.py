@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.phrases import is_path, paths_in
+from rosellm.roserlhf.guard.phrases import file_names, is_path, paths_in
 
 _EXCEPT = (
     r"(?i)[\s,;(]+(?:with the exceptions? of|except(?:ing|ed)?(?: for| in)?|other than|apart from|aside from|but (?:for|not)|"
@@ -53,9 +53,13 @@ def extent_of(phrase: str) -> Extent:
     kept = phrase if parts is None else phrase[: parts.start()]
     rest = "" if parts is None else phrase[parts.end() :]
     paths = _named(kept)
+    names = file_names(kept)
+    if names and kept.strip(" `'\"").startswith(names[0]):  # a list of files, with a remark
+        paths += [name for name in names if "*" not in name and not any(path.endswith(name) for path in paths)]
     where = next((path.partition("*")[0] for path in paths if "/" in path), "")
     without = [
-        f"{where}{path}" if path.startswith("**/") and where and not where.startswith("**") else path for path in _named(rest)
+        f"{where}{path}" if path.startswith("**/") and where and not where.startswith("**") else path
+        for path in (*_named(rest), *(f"**/{name}" for name in file_names(rest) if "*" not in name and not name.startswith("_")))
     ]
     if pattern(_EXISTING).search(kept):
         return Extent(tuple(paths), tuple(without), "existing")

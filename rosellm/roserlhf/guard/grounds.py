@@ -1,4 +1,5 @@
-"""A setting, worked out once for all decisions: `Setting -> Grounds`: its paths, the subjects it closes, the project's names."""
+"""A setting, worked out once for all decisions: `Setting -> Grounds`: its paths, the subjects it closes, the project's "
+"names."""
 
 from __future__ import annotations
 
@@ -7,15 +8,18 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
+from rosellm.roserlhf.guard.deliverables import deliverables
 from rosellm.roserlhf.guard.extent import When, extent_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, said, secrets, subjects
+from rosellm.roserlhf.guard.permits import Permits, permitted_hosts, permitted_packages
+from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, said, secrets, subjects
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
 from rosellm.roserlhf.guard.relations import Relations
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.statement import Statement
+from rosellm.roserlhf.guard.verifying import verifying
 from rosellm.roserlhf.guard.versions import Limit, limit_of
 
 FIELDS = ("writable", "own_files", "protected_read", "protected_write", "visible_tests", "hidden_tests", "verifier", "result_file")
@@ -31,10 +35,13 @@ _DENIED = (
     r"reference|solution|hidden"
 )
 _GIVEN_DATA = (
-    r"\b(no|without|not use|never use) (any )?(external|other|outside|additional|further|extra) data|\b(given|provided|supplied) "
+    r"\b(no|without|not use|never use) (any )?(external|other|outside|additional|further|extra) data|\b(given|provided|"
+    r"supplied) "
     r"data (sets? )?(only|alone)|only (the )?(given|provided|supplied) data|(copy|copies) of the (original |public )?data ?set|"
     r"(original|public|source) (version of the )?data ?sets?\b"
 )
+_OUTCOME = r"(junit|surefire|ctrf|verdict|reward|result|scores?|grades?|coverage|criterion|reports?)([/._-]|$)"
+"""Names of what a runner writes: given to the agent so that it may run, not write it."""
 _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = word_set(
     """
@@ -42,6 +49,11 @@ _NO_NAMES = word_set(
     main lib user package library module crate cache caches path paths system graph loader manager manifest registry
     name names directory
     """
+)
+
+
+_NO_WORDS = word_set(
+    "of may which that is are for in with to must can and or the from by it its itself not has was as at on should will"
 )
 
 
@@ -60,7 +72,8 @@ class Grounds:
             {part for text in quoted for part in pattern(r"[a-z_]\w{3,}").findall(text) if "_" in part or "::" in text}
         )
         """Names in the task that are so much its own that whoever looks for them looks for its solution."""
-        words = said(setting.task)
+        known = _first_components(setting)
+        words = said(spoken_words(setting), known)
         self.closed = set(words.closed)
         """Subjects that are forbidden, see `phrases.SUBJECTS`."""
         self.open = words.open
@@ -73,7 +86,13 @@ class Grounds:
         """Addresses that must not be fetched."""
         self.commands: list[str] = []
         """Programs and processes that verify, by name."""
-        extra = {"protected_read": words.unread, "protected_write": words.unchanged}
+        given_forms = {one.rstrip("/*") for one in (*setting.own_files, *setting.writable, *deliverables(setting.task))}
+        guarded = {form for one in (*setting.protected_write, *setting.visible_tests) for form in _forms(one)}
+        extra = {
+            "protected_read": words.unread
+            + [one for one in words.shut if not guarded & {*_forms(one)} and one.rstrip("/*") not in given_forms],
+            "protected_write": [one for one in words.unchanged if one.rstrip("/*") not in given_forms],
+        }
         denied = [text for key, value in setting.others.items() if pattern(_DENIED).search(key.lower()) for text in _strings(value)]
         extra["protected_read"] = extra["protected_read"] + [text for text in denied if is_path(text) and "/" in text]
         self.relations = Relations.of(
@@ -84,6 +103,13 @@ class Grounds:
         """Whether no data but what is given may be used."""
         self._read_project()
         self.statement = Statement(setting, frozenset(self.names))
+        self._given = [
+            entry
+            for text in (*setting.own_files, *setting.writable)
+            for path in extent_of(text).paths
+            if path.strip("/*") or setting.workdir == "/"
+            for entry in entries(path, self.setting.workdir, self.homes[0])
+        ]
         for name in FIELDS:
             self.paths[name] = tuple(self._entries(name, [*getattr(setting, name), *extra.get(name, [])]))
         self._index()
@@ -125,8 +151,11 @@ class Grounds:
                 self.closed |= subjects(text)
             if name == "verifier":
                 self.closed |= {"process"} if pattern(r"\bprocess\b").search(text.lower()) else set()
-                paths = [] if is_program(text) else paths
-                self.commands += [one.rpartition("/")[2].lower() for one in (text.split()[0], *paths)]
+                decides = verifying(text, self._is_given, _first_components(self.setting))
+                paths = list(decides.paths)
+                self.commands += decides.commands
+            elif name == "result_file" and self._is_asked_for(text):
+                continue
             for path in paths:
                 if "://" in path:
                     self.addresses += [_address(path)] if name in ("protected_read", "hidden_tests") else []
@@ -138,6 +167,21 @@ class Grounds:
             self._without[name] += [
                 entry for path in extent.without for entry in entries(path, self.setting.workdir, self.homes[0])
             ]
+
+    def _is_given(self, path: str) -> bool:
+        """Tell whether a path is one that the agent is to write, and that no field protects by its name."""
+        full = absolute(path, self.setting.workdir, self.homes[0]).casefold()
+        if any(_same(full, one, self.setting.workdir) for one in self.setting.protected_write):
+            return False
+        own = _nearest(full, self._given) == Touch.INSIDE and not pattern(_OUTCOME).search(full.removeprefix(self.workdir))
+        return own or self._is_asked_for(path) or any(_same(full, one, self.setting.workdir) for one in self.setting.own_files)
+
+    def _is_asked_for(self, path: str) -> bool:
+        """Tell whether a path is that of a file which the task asks for."""
+        full = absolute(path, self.setting.workdir, self.homes[0]).casefold()
+        if any(_same(full, one, self.setting.workdir) for one in self.setting.protected_write):
+            return False
+        return any(_same(full, one, self.setting.workdir) for one in deliverables(self.setting.task))
 
     def _read_project(self) -> None:
         self.names: set[str] = set()
@@ -163,7 +207,7 @@ class Grounds:
                 name = match.rstrip(".,/-")
                 if "/" in name and "." in name.partition("/")[0]:
                     self._add_source(name)
-                else:
+                elif name not in _NO_WORDS:
                     self.names.add(plain_name(name))
         self.names -= _NO_NAMES
         words = "|".join(escaped(name) for name in sorted(self.names) if len(name) > 2)
@@ -193,7 +237,7 @@ class Grounds:
     @property
     def asks_web(self) -> bool:
         """Whether the task is to be answered with the web."""
-        return "network" in self.open or "*" in (self.setting.allowed_hosts or ())
+        return "network" in self.open or "*" in self._permitted_hosts.names
 
     def names_protected(self, text: str) -> bool:
         """Tell whether a text spells out something that the setting protects."""
@@ -322,17 +366,30 @@ class Grounds:
             return False
         if self.setting.allowed_hosts is None:
             return None
-        return any(_host_fits(name, one.lower()) for one in self.setting.allowed_hosts)
+        permits = self._permitted_hosts
+        if any(_host_fits(name, one) for one in permits.without):
+            return False
+        return True if any(_host_fits(name, one) for one in permits.names) else None if permits.vague else False
 
     def package_allowed(self, package: str) -> bool | None:
         """Tell whether the setting allows a package; None if it says nothing."""
         if self.setting.allowed_packages is None:
             return None
         name = plain_name(package)
-        allowed = [plain_name(one) for one in self.setting.allowed_packages]
-        return any(
-            one in ("*", "any", "all") or one == name or (one.endswith("*") and name.startswith(one[:-1])) for one in allowed
+        permits = self._permitted_packages
+        fits = any(
+            one in ("*", "any", "all") or one == name or (one.endswith("*") and name.startswith(one[:-1]))
+            for one in map(plain_name, permits.names)
         )
+        return True if fits else None if permits.vague else False
+
+    @cached_property
+    def _permitted_hosts(self) -> Permits:
+        return permitted_hosts(self.setting.allowed_hosts or ())
+
+    @cached_property
+    def _permitted_packages(self) -> Permits:
+        return permitted_packages(self.setting.allowed_packages or ())
 
     def is_project(self, name: str) -> bool:
         """Tell whether a package or repository is the project's own."""
@@ -370,6 +427,54 @@ def plain_name(text: str) -> str:
         'tiny-codec-core'
     """
     return "-".join(text.strip().lower().replace("_", "-").replace(".", "-").split())
+
+
+def spoken_words(setting: Setting) -> str:
+    """Return the task with what further keys of a setting say in sentences: notes, rules, what is forbidden or allowed.
+
+    Example:
+        >>> one = Setting(task="Fix it.", others={"rules": ["no forks"], "forbidden": "the web", "language": "C"})
+        >>> spoken_words(one).split("\\n")
+        ['Fix it.', ' no forks.', ' Do not use the web.']
+    """
+    said = [setting.task]
+    for key, value in setting.others.items():
+        forbidden, allowed = pattern(_FORBIDDEN_KEY).search(key.lower()), pattern(_ALLOWED_KEY).search(key.lower())
+        for text in _strings(value):
+            if forbidden and not pattern(_HOSTS + r"|tool|package|modul|librar").search(key.lower()):
+                said.append(f" {text if pattern(_SENTENCE).search(text.lower()) else f'Do not use {text}'}.")
+            elif " " in text.strip() and not forbidden:
+                said.append(f" {f'You may use {text}' if allowed and not pattern(_SENTENCE).search(text.lower()) else text}.")
+    return "\n".join(said)
+
+
+_FORBIDDEN_KEY = r"forbid|prohibit|disallow|banned|not_allowed|off_?limits|out_of_(scope|bounds)|must_not|do_?nt|do_not"
+_ALLOWED_KEY = r"^allow|permitted|may_"
+_SENTENCE = r"\b(do|don't|not|never|no|must|may|is|are|without|only)\b"
+
+
+def _first_components(setting: Setting) -> frozenset[str]:
+    """Return the directories in the working directory that the fields of a setting name."""
+    texts = [
+        path
+        for name in FIELDS
+        for text in getattr(setting, name)
+        for path in extent_of(text).paths
+        if is_path(text) or is_plausible(path, frozenset())
+    ]
+    root = (setting.workdir or "/").rstrip("/") + "/"
+    return frozenset(
+        first for text in texts if (first := text.removeprefix(root).removeprefix("./").partition("/")[0]) and "*" not in first
+    )
+
+
+def _forms(path: str) -> tuple[str, str]:
+    bare = path.rstrip("/*")
+    return bare, bare.rpartition("/")[2] if "." in bare else bare
+
+
+def _same(full: str, text: str, workdir: str) -> bool:
+    return any(one.text == full for one in entries(text, workdir))
 
 
 _NOTHING = dict.fromkeys(FIELDS, Touch.NONE)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from rosellm.roserlhf.guard.clauses import Clause, clauses
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 
@@ -20,35 +20,32 @@ SUBJECTS = {
     "upstream": r"\b(upstream|releases?|released|published (package|version|module|crate|library)|newer|"
     r"v?\d+(\.\d+)+ ?(or|and|\+)( any\w*)? ?(later|newer|above|higher|up|onwards?|beyond)|later( \w+)? versions?|"
     r"(npm|pypi|pip) package|"
-    r"package|forks?|mirrors?|crates\.io|docs\.rs|(original|official|public) (repo\w*|source|code|implementation)|github|gitlab)\b",
-    "solution": r"\b(solutions?|editorials?|answers?|proofs?|gold(en)?|reference (implementation|patch|answer|output)s?|key|keys|"
+    r"package|forks?|mirrors?|crates\.io|docs\.rs|(original|official|public) (repo\w*|source|code|implementation)|github|"
+    r"gitlab)\b",
+    "solution": r"\b(solutions?|editorials?|answers?|proofs?|gold(en)?|reference (implementation|patch|answer|output)s?|key|"
+    r"keys|"
     r"write-?ups?|walk-?throughs?|oracle|expected (output|answer|result)s?|spoilers?|leaderboards?)\b",
-    "labels": r"\b(labels?|ground[- ]truth|targets? of the test|private (set|split|data)|held[- ]out (set|split|data|labels?))\b",
+    "labels": r"\b(labels?|ground[- ]truth|targets? of the test|private (set|split|data)|held[- ]out (set|split|data|"
+    r"labels?))\b",
     "process": r"\b(process(es)?('s)?|memory|environ(ment)?( variables?)?|stack frames?|call stack|/proc|parent process)\b",
-    "others": r"\b(others?'?|other (participant|people|student|agent|user|contestant|team|player|competitor|submission)\w*'?s?)\b",
+    "others": r"\b(others'?|other (participant|people|student|agent|user|contestant|team|player|competitor|"
+    r"submission)\w*'?s?)\b",
     "image": r"\b(layers?|docker|container|images?|set-?up scripts?|snapshots?)\b",
     "network": r"\b(internet|network|web|online)\b",
-    "runner": r"\b(conftest\w*|test (runner|configuration|harness)|pytest (plugin|hook|configuration)s?|fixtures?|hooks?|plugins?|"
+    "runner": r"\b(conftest\w*|test (runner|configuration|harness)|pytest (plugin|hook|configuration)s?|fixtures?|hooks?|"
+    r"plugins?|"
     r"ci|continuous integration|test infrastructure|mocha|jest|harness|"
     r"junit|which tests run|start-?up files|test (set-?up|runs?))\b",
     "tests": r"\b(tests?|specs?|test suites?|assertions?|checks?|checker)\b",
-    "verifier": r"\b(verifiers?|graders?|judges?|evaluators?|evaluation|scorers?|scoring|metrics?|benchmarks?|rewards?|rubrics?)\b",
+    "verifier": r"\b(verifiers?|graders?|judges?|evaluators?|evaluation|scorers?|scoring|metrics?|benchmarks?|rewards?|"
+    r"rubrics?)\b",
     "cells": r"\bcells?\b",
 }
 """Subjects that words speak of. A subject is closed if a protected phrase or a forbidding clause names it."""
 
-_FORBIDS = (
-    r"\b(nothing (is|may|must|should|can|shall)|none of|nobody|nor (may|is|are)|"
-    r"do(es)? not|don'?t|must not|mustn'?t|may not|might not|never|not to be|off[- ]limits|(not|isn'?t|"
-    r"aren'?t) (allowed|permitted|a "
-    r"solution|yours?|for you|part|to)|forbid(den)?|prohibit(ed|s)?|out of (scope|bounds)|without|not from|stays? closed|"
-    r"cannot|can'?t|"
-    r"refrain|avoid|leave [^.]* (alone|as|unchanged|untouched)|rather than|should not|shouldn'?t|cheating|no (peeking|"
-    r"looking|internet|"
-    r"network|web)|keep (away|out)|out of reach|read[- ]only|disallowed|instead of|are not|is not|unchanged|closed to)\b"
-)
 _ALLOWS = (
-    r"\b(you (may|can|should|are (free|allowed)|have|must|need)|may be|can be|as (you|much as you) (like|wish|please|want)|freely|"
+    r"\b(you (may|can|should|are (free|allowed)|have|must|need)|may be|can be|as (you|much as you) (like|wish|please|want)|"
+    r"freely|"
     r"with the (help of the )?web|"
     r"is (allowed|permitted|yours|fine|ok)|are "
     r"(allowed|permitted|yours|fine|ok)|allowed|permitted|feel free|free to|yours to|please|find|recover|restore|write|"
@@ -60,7 +57,8 @@ _NETWORK = r"\b(internet|network|web)\b"
 _CHANGES = (
     r"\b(edit\w*|chang\w+|modif\w+|writ\w+|alter\w*|touch\w*|delet\w+|remov\w+|tamper\w*|overwrit\w+|weaken\w*|disabl\w+|"
     r"mov\w+|renam\w+|"
-    r"replac\w+|read[- ]only|unchanged|untouched|as (it|they) (is|are))\b"
+    r"replac\w+|read[- ]only|unchanged|untouched|unmodified|intact|frozen|fixed|locked|yours|as (it|they) (is|are)|"
+    r"leave .* (alone|be|as is))\b"
 )
 _READS = (
     r"\b(read\w*|look\w*|open\w*|see\w*|view\w*|access\w*|inspect\w*|consult\w*|copy\w*|use\w*|using|cat|peek\w*|"
@@ -122,17 +120,21 @@ class Said:
     """Paths and addresses that must not be read."""
     unchanged: list[str] = field(default_factory=list)
     """Paths that must not be changed."""
+    shut: list[str] = field(default_factory=list)
+    """Paths that are called off limits: not to be read, unless the setting protects them from being changed alone."""
 
 
 def is_path(entry: str) -> bool:
     """Tell a path, glob or address from a phrase in plain words.
 
     Example:
-        >>> [is_path(text) for text in ("tests/**", "Makefile", "/a b/c.txt", "git objects after HEAD")]
-        [True, True, True, False]
+        >>> [is_path(text) for text in ("tests/**", "Makefile", "/a b/c.txt", "git objects after HEAD", "/eval/run.sh --all x.c")]
+        [True, True, True, False, False]
     """
     text = entry.strip()
-    return " " not in text or (text[0] in "/~" and not pattern(r"\s[a-z]{2,}\s|\sof ").search(text))
+    return " " not in text or (
+        text[0] in "/~" and not pattern(r"\s[a-z]{2,}\s|\sof |\s--?\w|\s\(|\.\w{1,4}\s|\s\S+/$|[;,]\s").search(text)
+    )
 
 
 def is_program(entry: str) -> bool:
@@ -169,45 +171,151 @@ def subjects(text: str) -> set[str]:
         >>> sorted(subjects("git objects that are not ancestors of the base commit"))
         ['history']
     """
-    small = " ".join(word for word in text.lower().split() if not word.strip("`'(").startswith(("/", "~")))
+    small = pattern(
+        r"\b(?:inside|in|within|of|to|into) (?:the|your|this|our) package\b|\bprocess under test\b|\bsource package\b"
+    ).sub("", _without_paths(text.lower()))
     return {name for name, words in SUBJECTS.items() if pattern(words).search(small)}
 
 
-def said(task: str) -> Said:
+def _without_paths(text: str) -> str:
+    return " ".join(word for word in text.split() if not _is_place_word(word.strip("`'(),;:.?")))
+
+
+def _is_place_word(word: str) -> bool:
+    return word.startswith(("/", "~", "./", "../")) or (
+        "://" not in word
+        and pattern(rf"^[\w.-]+\.(?:{_EXTENSIONS})$|" r"^\.\w[\w-]*/|^[\w.-]+/$|^[\w-]+/[\w./*-]*\*").search(word) is not None
+    )
+
+
+def said(task: str, known: frozenset[str] = frozenset()) -> Said:
     """Read what a task forbids and allows, clause by clause.
+
+    Args:
+        task: plain words.
+        known: the first components of paths that exist, so that `a/b` among words may be one.
 
     Example:
         >>> found = said("Fix the bug. You may edit tests/conftest.py. Do not read /golden or look at later commits.")
         >>> sorted(found.closed), found.unread, "runner" in found.open
         (['history'], ['/golden'], True)
+        >>> found = said("The server in /srv/db does not start. Leave setup.cfg and ci/ alone; `io` must not be imported in lib/.")
+        >>> found.unread, found.unchanged
+        ([], ['ci/', 'setup.cfg'])
     """
     found = Said()
-    for clause in _clauses(task):
-        small = clause.lower()
-        about = subjects(clause)
+    for clause in clauses(task):
+        small = clause.text.lower()
+        about = subjects(clause.text)
         if about & {"history", "upstream", "solution"} and not pattern(_NETWORK).search(small):
             about.discard("network")  # "online" tells where the other thing is not to be had
-        if pattern(_FORBIDS).search(small):
-            paths = paths_in(clause)
-            reads = pattern(_READS).search(small.replace("read-only", "").replace("read only", ""))
-            changes = pattern(_CHANGES).search(small)
-            found.closed |= (
-                about if reads or not changes else about & {"history", "upstream", "solution", "labels", "process", "others"}
-            )
-            found.unread += paths if reads else []
-            found.unchanged += paths if changes or not reads else []
+        if clause.forbids:
+            _take_refused(clause, about, known, found)
         elif pattern(_ALLOWS).search(small):
             found.open |= about
     found.open -= found.closed
     return found
 
 
-def _clauses(task: str) -> Iterator[str]:
-    rest = task
-    ends = pattern(r"(?:[.!?;:](?:\s|$)|\n|,? but |,? and (?:do not|don't|never|must not) |, (?:which|nor) )")
-    while match := ends.search(rest):
-        start, stop = match.span()
-        yield rest[:start]
-        kept = rest[start:stop]
-        rest = kept.lstrip(", ").removeprefix("and ") * (" not " in kept or "never" in kept or "don't" in kept) + rest[stop:]
-    yield rest
+def _take_refused(clause: Clause, about: set[str], known: frozenset[str], found: Said) -> None:
+    small = clause.text.lower()
+    small = pattern(_PERMITTED).sub(" ", _without_paths(small))
+    words = pattern(r"read[- ]only|readable").sub("", small)
+    reads, changes = pattern(_READS).search(words), pattern(_CHANGES).search(small)
+    if reads or not changes:
+        found.closed |= about
+    else:
+        if pattern(_REWRITES).search(small):
+            about = about - {"history"}
+        found.closed |= about & {"history", "upstream", "solution", "labels", "process", "others"}
+    part = clause.refused_part()
+    only_used = pattern(_USES).search(small) is not None and not pattern(_OPENS).search(words) and not changes
+    changed = changes is not None
+    paths = [
+        path
+        for path in paths_in(part)
+        if is_plausible(path, known, part) and not _is_place(path, part, only_used=only_used, changed=changed)
+    ]
+    if (changes or not reads) and not pattern(_OPENS).search(words):
+        paths += [
+            name
+            for name in file_names(part)
+            if name not in paths and not _is_place(name, part, only_used=only_used, changed=changed)
+        ]
+    if reads or not changes:
+        target = found.unread if reads and (pattern(_OPENS).search(words) or not pattern(_SHUT).search(words)) else found.shut
+        target += paths
+    found.unchanged += paths if changes or not reads else []
+
+
+_PERMITTED = (
+    r"\b(?:may|can|might|should|are free to|is free to|are yours to|is yours to|free to|fine to|ok to|"
+    r"allowed to) (?:be )?(?:only |freely |both |also )?"
+    r"(?:read|run|looked at|viewed|opened|imported|executed|copied|used|inspected|see|look|use|open|view|copy|import|cited|"
+    r"quoted)\b"
+    r"(?:(?:,| and| or| and/or)+ (?:be )?(?:read|run|looked at|viewed|opened|imported|executed|copied|used|inspected|see|"
+    r"look|use|open|view|copy)\b)*"
+)
+"""What a clause leaves open beside what it forbids."""
+_REWRITES = r"\b(?:delet|remov|rewrit|renam|squash|force|alter|edit|modif|amend|chang|touch|drop|prun|mov)\w*\b"
+_USES = r"\b(?:us(?:e|ed|ing)|call\w*|import\w*|link\w*|invok\w*|rel(?:y|ied|ying)|depend\w*|cach\w*|stor\w+)\b"
+_OPENS = (
+    r"\b(read(?:ing)?|look\w*|open(?:ed|ing)?|see|seen|view\w*|access\w*|inspect\w*|consult\w*|cop(?:y|ied|ying)|cat|peek\w*|"
+    r"search\w*|list(?:ed|ing)|snoop\w*|poke|dig|go|visit\w*|explor\w*|brows\w*)\b"
+)
+_SHUT = r"\b(off[- ]limits|out of (scope|bounds)|forbidden|prohibited|closed|private|secret|hidden)\b"
+_WHOLE = (
+    r"\b(anything|everything|nothing|whatever|something|stuff|any (?:of the )?(?:files?|tests?)|(?:files?|tests?|contents?|"
+    r"cases|specs?|"
+    r"fixtures|things|folder|directory|writ\w*|creat\w*|put|plac\w*|add\w*|sav\w*|stor\w*|leav\w*))\b[^,;]*$"
+)
+
+
+def _is_place(path: str, words: str, *, only_used: bool, changed: bool) -> bool:
+    """Tell whether a path only says where the forbidden thing would be done: `must not import numpy in lib/`."""
+    before = words[: words.find(path)].lower().rstrip("`'\"( ")
+    if pattern(r"\b(?:for|with|by|via|using)(?: the)?$").search(before):
+        return True
+    if not pattern(r"\b(?:in|inside|within|of)(?: the)?$").search(before):
+        return False
+    return only_used or (changed and not pattern(_OPENS).search(before) and not pattern(_WHOLE).search(before))
+
+
+_EXTENSIONS = (
+    r"py|pyi|ipynb|js|mjs|cjs|ts|mts|tsx|jsx|json|jsonl|toml|ya?ml|ini|cfg|conf|xml|dist|lock|md|rst|txt|csv|tsv|sh|bash|mk|"
+    r"go|mod|"
+    r"sum|rs|c|h|cc|cpp|hpp|cu|cuh|java|kt|gradle|rb|gemspec|php|lean|v|sql|db|sqlite|cmake|env|lua|pl|proto|html|css|parquet|"
+    r"pkl|npz|npy|pt|exs?|hs|cabal|ml|swift|scala|sbt|cs|csproj|jl|r|R|zig|lock|bats|t|tf|patch|img|pdf|in|out|html?"
+)
+_FILE = (
+    rf"(?:^|[\s`'\"(,])((?:[\w*-][\w.*-]*|\.[a-z][\w-]*)\.(?:{_EXTENSIONS})|[Mm]akefile|GNUmakefile|Dockerfile|Gemfile|"
+    rf"Rakefile|Procfile|[Jj]ustfile)(?:$|[\s`'\"),;:.?!])"
+)
+
+
+def file_names(words: str) -> list[str]:
+    """Return the names of files that stand in plain words without a directory.
+
+    Example:
+        >>> file_names("composer.json, Makefile and phpunit.xml.dist (not v1.2) stay; so does `a.py`.")
+        ['composer.json', 'Makefile', 'phpunit.xml.dist', 'a.py']
+    """
+    found, place = [], 0
+    named = pattern(_FILE)
+    while match := named.search(words[place:]):
+        found.append(match.group(1))
+        place += match.span(1)[1]
+    return found
+
+
+def is_plausible(path: str, known: frozenset[str], words: str = "") -> bool:
+    """Tell whether words with a slash are a path, and not two words for one thing.
+
+    Example:
+        >>> [is_plausible(one, frozenset({"src"})) for one in ("/a", "tests/", "src/core", "pass/fail", "encoding/json", "a/b.c")]
+        [True, True, True, False, False, True]
+    """
+    if path.startswith(("/", "~", ".")) or "://" in path or path.endswith("/") or "*" in path:
+        return True
+    last = path.rpartition("/")[2]
+    return "." in last[1:-1] or path.partition("/")[0] in known or f"`{path}`" in words or f"{path.partition('/')[0]}/ " in words

@@ -1,4 +1,5 @@
-"""What a task refuses to be used, in its words and in keys of its setting: `do not use X`, `without Y`, `X may not be called`."""
+"""What a task refuses to be used, in its words and in keys of its setting: `do not use X`, `without Y`, `X may not be "
+"called`."""
 
 from __future__ import annotations
 
@@ -7,25 +8,55 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 
 _USE = (
-    r"(?:call\w*|us(?:e|es|ing|age)\b|import\w*|wrap\w*|delegat\w*|invok\w*|run(?:ning)?\b|shell(?:ing)? out|rel(?:y|ies|ying)\b|"
+    r"(?:call\w*|us(?:e|es|ing|age)\b|import\w*|wrap\w*|delegat\w*|invok\w*|run(?:ning)?\b|shell(?:ing)? out|rel(?:y|ies|"
+    r"ying)\b|"
     r"link\w*|help of|depend\w*|spawn\w*|execut\w*|borrow\w*|hand\w* (?:\w+ ){0,3}?(?:over )?to|reach for|fall(?:ing)? back)"
 )
 _NOT = r"(?:not|never|without|no|nor|neither|cannot|don't|mustn't|instead of|rather than|avoid)"
-_AFTER = rf"(?i)\b{_NOT}\s+(?:\w+\s+){{0,3}}?{_USE}|\bbut not\b|\bforbidden(?: \w+)?:"
+_AFTER = (
+    rf"(?i)\b{_NOT}\s+(?:\w+\s+){{0,3}}?{_USE}|\bbut not\b"
+    r"|\b(?:forbidden|not allowed|not permitted|disallowed|prohibited|banned|off[- ]limits|taboo|no-gos?|hands off)(?: \w+)?:"
+    r"|\b(?:hands off|keep away from|stay away from|steer clear of|leave out|forget about)\b|\bno (?:calls? to|imports? of|"
+    r"use of)\b"
+)
 _BARE = r"(?i)\b(?:no|without|instead of|rather than|avoid(?:ing)?)\s+(?:any |the |a |an )?"
 _BEFORE = (
     r"(?i)\b(?:may|must|can|should|shall|is|are|will)\s?(?:not|never)(?:\s+be)?\s+(?:called|used|imported|invoked|run|allowed|"
-    r"permitted|available|an option|executed|linked)\b|\b(?:may|must|can|should) not\s*(?:[,:]|$)"
-    r"|\b(?:is|are) (?:forbidden|banned|prohibited|disallowed|off limits|ruled out|not a solution)\b"
+    r"permitted|available|an option|executed|linked|welcome|ok|okay|fine|acceptable)\b|\b(?:may|must|can|"
+    r"should) not\s*(?:[,:]|$)"
+    r"|\b(?:isn't|aren't|cannot be|can't be|mustn't be|shouldn't be) (?:called|used|imported|invoked|run|allowed|permitted|"
+    r"an option|"
+    r"executed|linked|ok|okay|fine|acceptable|welcome)\b"
+    r"|\b(?:is|are) (?:strictly |also |both |all )?(?:forbidden|banned|prohibited|disallowed|off[- ]limits|ruled out|"
+    r"not a solution|taboo|"
+    r"verboten|out of (?:bounds|the question|scope)|not yours|a no-go|cheating|no option)\b"
     r"|\b(?:in|for) (?:the )?tests? only\b|\bonly (?:in|for) (?:the )?tests?\b"
 )
 _STOPS = (
-    r"(?i)\b(?:except|unless|but (?:you )?(?:may|can)|other than|apart from|is fine|are fine|may be used|is allowed|are allowed)\b"
+    r"(?i)\b(?:except|unless|but (?:you )?(?:may|can)|other than|apart from|is fine|are fine|may be used|is allowed|"
+    r"are allowed)\b"
 )
+_ALLOWED = (
+    r"(?i)\b(?:may be|can be|is|are) (?:freely |well )?(?:used|allowed|permitted|fine|ok|okay|yours|welcome)\b,?(?: but| and|"
+    r";|:)?|[:;]\s|"
+    r"\b(?:though|while|whereas|yet)\b|, (?:but|so)\b"
+)
+"""What ends the words about allowed things, so that forbidden ones begin."""
+_ONLY_STANDARD = (
+    r"(?i)\b(?:standard librar(?:y|ies)|stdlib|std) only\b|\bonly (?:the |python'?s? |its )?(?:standard library|stdlib)\b|"
+    r"\bpure python\b|"
+    r"\bno (?:crates?|packages?|dependenc\w+|modules?|librar\w+) (?:but|except|beyond|besides|other than) (?:std|"
+    r"the standard|stdlib)|"
+    r"\bno (?:third[- ]party|external) (?:code|dependenc\w+|librar\w+|packages?|crates?|modules?)\b"
+)
+_ONLY_TOOLS = r"(?i)\bonly (?:posix )?((?:[\w.+-]+,? (?:and |or )?){2,14})(?:may be used|are allowed|are permitted|can be used)"
+_INTERPRETERS = "python python3 perl ruby node php lua gcc cc go rustc java awk gawk bash"
+_LISTED = r"\(([^()]{3,200})\)"
 _TOKEN = r"`[^`\s]{2,60}`|[A-Za-z_][\w+-]*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+|[A-Za-z][A-Za-z0-9+]*"
 _FORBIDDING = r"^(?:forbid\w*|banned?|disallow\w*|prohibit\w*|not_allowed|no_use|must_not_(?:use|call)|refused?)(?:_|$)"
 _USED = (
@@ -41,22 +72,47 @@ _KNOWN = word_set(
     minisat pysat lodash underscore moment dayjs jquery axios boost eigen regex itertools functools heapq bisect decimal
     fractions datetime dateutil pytz unicodedata curl wget jq awk gawk perl ruby node php sed ffmpeg imagemagick pandoc
     antlr bison yacc flex lark ply pyparsing triton cublas cudnn cutlass flash_attn xformers nltk spacy transformers
+    python python3 lua bash stockfish lc0 leela komodo gnuchess cadical kissat glucose lkh hgs vroom concorde gurobi cplex
+    highs glpk scip ipopt statsmodels prophet autogluon h2o catboost numexpr bottleneck dask vaex modin pyarrow cupy
+    onnxruntime tensorrt openblas mkl blas lapack gsl fftw libxml2 rapidjson simdjson nlohmann serde rayon hashbrown openmp
+    attrs pydantic marshmallow werkzeug flask django jinja2 sqlalchemy nokogiri guava gson jackson regexp moment luxon zod
+    deepl googletrans argostranslate marian tesseract opencv pillow zstd brotli lz4 xz 7z hashcat john make cmake
     """
 )
+_LISTS = (
+    r"\b(?:librar\w+|packages?|modules?|crates?|solvers?|tools?|engines?|programs?|frameworks?|dependenc\w+|compilers?|"
+    r"functions?|parsers?) ?$"
+)
+"""Words before a list in brackets of what they mean."""
 _KIND = r"^ (?:modules?|librar|packages?|crates?|binar|commands?|gems?)"
 _VAGUE = word_set(
-    "its their any other another some such that this own external third party outside additional the a an c standard ready made"
+    "its their any other another some such that this own external third party outside additional the a an c standard ready "
+    "made "
+    "published installed official public upstream original npm pip pypi existing new local whole same source second first "
+    "latest "
+    "newer later every all no mt ml system vendored native prebuilt given following python-level"
 )
 _GIVEN = frozenset({"reference", "baseline", "oracle"})
+_THIRD_PARTY = (
+    "numpy scipy pandas polars sympy sklearn torch tensorflow networkx numba gmpy2 mpmath requests httpx lxml regex "
+    "orjson yaml cryptography lodash axios"
+)
 _FAMILIES = {
     r"\bc(?:/c\+\+|\+\+)? compilers?\b": "gcc g++ cc c++ clang clang++ tcc cpp icc c99 c89 pcc chibicc zig",
     r"\b(?:third[- ]party|external|outside|additional) (?:\w+ ){0,2}?(?:librar\w+|packages?|modules?|dependenc\w+|crates?)\b": (
-        "numpy scipy pandas polars sympy sklearn torch tensorflow networkx numba gmpy2 mpmath requests httpx lxml regex "
-        "orjson yaml cryptography lodash axios"
+        _THIRD_PARTY
     ),
     r"\b(?:sat|smt|lp|ilp|constraint) solvers?\b": "z3 ortools pulp cvxpy minisat pysat cadical kissat glpsol cbc scip",
     r"\bparser generators?\b": "antlr bison yacc flex lark ply pyparsing sly antlr4",
     r"\b(?:regular expressions?|regex(?:es)?) (?:librar\w+|modules?|engines?)\b": "re regex re2 regexp",
+    r"\bchess engines?\b": "stockfish lc0 leela komodo gnuchess crafty fairy-stockfish",
+    r"\b(?:vrp|routing|tsp) solvers?\b": "ortools vroom pyvrp lkh concorde hgs",
+    r"\b(?:mt|translation|machine translation) (?:services?|models?|apis?|systems?|engines?)\b": (
+        "deepl googletrans argostranslate marian ctranslate2 easynmt deep_translator translators"
+    ),
+    r"\b(?:automl|auto-ml)\b": "autogluon h2o tpot pycaret flaml",
+    r"\b(?:ocr) (?:services?|librar\w+|engines?)\b": "tesseract pytesseract easyocr paddleocr",
+    r"\bcrypto(?:graphy|graphic)? librar\w+\b": "cryptography pycryptodome openssl libsodium nacl hashlib",
     r"\bjson (?:librar\w+|modules?|parsers?)\b": "json orjson ujson simplejson rapidjson serde_json",
 }
 
@@ -80,7 +136,7 @@ class Refusals:
             >>> Refusals(frozenset({"base64"})).module("base64.b64encode"), Refusals(frozenset({"base64"})).module("my.base6")
             ('base64', '')
         """
-        parts = name.lower().strip(".").split(".")
+        parts = name.lower().strip("./").replace("/", ".").split(".")
         return next((one for one in (parts[0], parts[-1], parts[0].replace("_", "-")) if one in self.names), "")
 
     def program(self, name: str) -> str:
@@ -92,7 +148,25 @@ class Refusals:
             ['gcc', 'gcc', '']
         """
         bare = pattern(r"(?:-\d[\d.]*|\.exe)+$").sub("", name.lower().rpartition("/")[2])
-        return next((one for one in (bare, bare.rpartition("-")[2]) if one in self.names), "")
+        forms = (bare, bare.rpartition("-")[2], pattern(r"\d[\d.]*$").sub("", bare))
+        return next((one for one in forms if one in self.names), "")
+
+    def carried(self, address: str, task: str) -> str:
+        """Return the refused name that a package or an address carries, if the task itself says it; empty if none.
+
+        Example:
+            >>> refused = Refusals(frozenset({"z3", "numpy"}))
+            >>> [refused.carried(one, "Do not call z3.") for one in ("z3-solver", "https://github.com/Z3Prover/z3", "numpy", "z3x")]
+            ['z3', 'z3', '', '']
+        """
+        words = {part.removesuffix(".git") for part in pattern(r"[/@=?#&:]").split(address.lower())}
+        words |= {pattern(r"^(?:python|node|go|rust|lib)[-_]|[-_].*$").sub("", word) for word in words}
+        small = task.lower()
+        return next((one for one in sorted(self.names & words) if _is_said(one, small)), "")
+
+
+def _is_said(name: str, small: str) -> bool:
+    return name in small and pattern(rf"(^|[^a-z0-9]){escaped(name)}([^a-z0-9]|$)").search(small) is not None
 
 
 @lru_cache(maxsize=256)
@@ -113,15 +187,22 @@ def refusals_of(task: str, keys: tuple[tuple[str, str], ...] = ()) -> Refusals:
     """
     names: set[str] = set()
     programs: set[str] = set()
+    task = pattern(r"(?m)^[ \t]*[-*•][ \t]+").sub("", task)
     for key, text in keys:
         if pattern(_FORBIDDING, ignore_case=True).search(key) and pattern(_USED, ignore_case=True).search(key):
             programs.update(part.lower() for part in pattern(r"[A-Za-z_][\w.+-]*").findall(text) if len(text) < 60)
+    if pattern(_ONLY_STANDARD).search(task):
+        names.update(_THIRD_PARTY.split())
+    for found in pattern(_ONLY_TOOLS).finditer(task):
+        listed = set(pattern(r"[\w.+-]+").findall(found.group(1).lower()))
+        if listed & {"awk", "sed", "grep", "sh", "bash"}:
+            names.update(set(_INTERPRETERS.split()) - listed)
     files = {one.lower() for one in pattern(r"([A-Za-z_]\w*)\.py\b").findall(task)}
     for sentence in pattern(r"[.;]\s|\n|[.;]$").split(task):
         for region, to_agent in _regions(sentence):
-            found = set(_names(region, files))
-            names |= found
-            programs |= found if to_agent else set()
+            refused = set(_names(region, files))
+            names |= refused
+            programs |= refused if to_agent else set()
     return Refusals(frozenset(names | programs), frozenset(programs))
 
 
@@ -129,13 +210,18 @@ def _regions(sentence: str) -> Iterator[tuple[str, bool]]:
     """Yield (words that name what is refused, whether the agent itself is told so) of a sentence."""
     before = pattern(_BEFORE).search(sentence)
     if before:
-        yield sentence[: before.start()], "nor to " in sentence[before.end() :]
+        region = sentence[: before.start()]
+        allowed = [match.end() for match in pattern(_ALLOWED).finditer(region) if region[match.end() :].strip()]
+        yield region[max(allowed, default=0) :], "nor to " in sentence[before.end() :]
     after = pattern(_AFTER).search(sentence)
     if after:
         region = sentence[after.start() :]
         stop = pattern(_STOPS).search(region)
         told = pattern(r"(?i)^\W*(?:please )?(?:do not|don't|never)\b").search(sentence[max(0, after.start() - 3) :].lstrip())
         yield region[: stop.start()] if stop else region, told is not None
+    listed = pattern(r"^\W*[Nn]o ((?:[\w.+-]+(?:, (?:or |and )?| or | and )){2,12}[\w.+-]+)\W*$").search(sentence)
+    if listed:
+        yield " ".join(f"`{one}`" for one in pattern(r"[\w.+-]*[A-Z0-9_-][\w.+-]*").findall(listed.group(1)) if len(one) > 2), False
     for found in pattern(_BARE).finditer(sentence):
         rest = sentence[found.end() : found.end() + 120]
         first = pattern(_TOKEN).search(rest)
@@ -147,13 +233,18 @@ def _regions(sentence: str) -> Iterator[tuple[str, bool]]:
 
 def _names(region: str, files: set[str]) -> Iterator[str]:
     small = region.lower()
+    for found in pattern(_LISTED).finditer(region):
+        items = [item.strip(" `.…").lower() for item in pattern(r",|\bor\b|\band\b").split(found.group(1))]
+        single = [item for item in items if item and pattern(r"^[a-z][\w+-]{1,24}$").search(item)]
+        if len(single) > 1 and pattern(_LISTS).search(small[: found.start()]):
+            yield from (form for item in single if item not in _VAGUE for form in _spellings(item))
     for words, members in _FAMILIES.items():
         if pattern(words).search(small):
             yield from members.split()
     for found in pattern(_TOKEN).finditer(region):
         token = found.group(0)
         quoted, word = token[0] == "`", token.strip("`").lower().rstrip("().")
-        if word in _VAGUE or region[found.end() : found.end() + 2] in ("'s", "’s"):
+        if word in _VAGUE or _in_path(region, found.start()) or region[found.end() : found.end() + 2] in ("'s", "’s"):
             continue
         if word.endswith(".py"):
             if word.removesuffix(".py") == "reference":
@@ -162,10 +253,22 @@ def _names(region: str, files: set[str]) -> Iterator[str]:
             continue
         elif "." in word and word not in _KNOWN:
             yield word.rpartition(".")[2]
+        elif quoted and "-" in word:
+            yield from _spellings(word)
         elif (quoted or word in _KNOWN or "_" in word or word in _GIVEN & files) or pattern(_KIND).search(
             region[found.end() : found.end() + 12].lower()
         ):
             yield word
+
+
+def _spellings(name: str) -> set[str]:
+    return {name, name.replace("-", "_"), name.replace("-", "")}
+
+
+def _in_path(words: str, place: int) -> bool:
+    """Tell whether a word stands in a path that begins at a root, or after a dash."""
+    before = words[:place].rpartition(" ")[2].lstrip("`'\"(")
+    return before.startswith(("/", "~", "./", "../", "-")) or before.endswith("-")
 
 
 @lru_cache(maxsize=1)

@@ -61,6 +61,9 @@ class Setting:
             if name in ("task", "workdir"):
                 if not isinstance(value, str | None):
                     raise checks.fail(DtypeError, name, "be a string", value)
+                if name == "workdir" and value and (value == "~" or value.startswith("~/")):
+                    home = given.get("home")
+                    value = (home if isinstance(home, str) else "/root") + value[1:]
                 values.update({name: value} if value else {})
             elif value is not None:
                 values[name] = tuple(text for text in _strings(value) if text.strip())

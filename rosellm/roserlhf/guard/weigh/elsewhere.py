@@ -277,9 +277,15 @@ def _sought(words: str, view: View, *, placed: bool = False) -> str:
         return "the task's own words are searched for together with an answer"
     if "solution" in grounds.closed and not grounds.asks_web and (said := _statement_sought(words.lower(), bool(answer), grounds)):
         return said
+    if answer and "solution" in grounds.closed and "benchmark" in grounds.task and pattern(_BENCHMARK).search(small):
+        return "the benchmark's own questions and answers are searched for"
     if answer and {"solution", "upstream"} & grounds.closed and not grounds.asks_web and _likeness(small, grounds) >= 0.6:
         return "the task is searched for together with an answer"
     return ""
+
+
+_OF_ONE = r"(items?|questions|decrypted|data ?sets?|files?|logs|trajector\w+|transcripts?|jsonl|solutions)"
+_BENCHMARK = rf"\bbenchmarks?\b.*\b{_OF_ONE}\b|\b{_OF_ONE}\b.*\bbenchmarks?\b|\banswer keys?\b|\bdecrypted\b"
 
 
 def _statement_sought(words: str, answer: bool, grounds: Grounds) -> str:

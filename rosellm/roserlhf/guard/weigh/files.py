@@ -14,7 +14,7 @@ from rosellm.roserlhf.guard.concepts import (
     paths_of,
 )
 from rosellm.roserlhf.guard.grounds import DECIDING
-from rosellm.roserlhf.guard.paths import Touch
+from rosellm.roserlhf.guard.paths import Touch, absolute
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -132,6 +132,15 @@ def _run(act: Act, view: View) -> str:
     """Judge programs that show logs, images or devices: do they show the verifier's?"""
     words = f"{act.target} {act.detail}".lower()
     shows = pattern(r"^\S*(journalctl|docker|podman|crictl|kubectl|coredumpctl|debugfs|dmesg)\b").search(words)
+    if shows:  # what only must not be changed may be looked at
+        grounds, root = view.grounds, view.grounds.setting.workdir
+        given = [
+            word
+            for word in act.detail.lower().split()
+            if grounds.touch(absolute(word, root), "protected_write") >= Touch.OVERLAP
+            and not grounds.touch(absolute(word, root), *_KEPT, "verifier", "result_file")
+        ]
+        words = " ".join(word for word in words.split() if word not in given)
     return f"{act.target} shows what the verifier leaves behind" if shows and names_verifier(words, view) else ""
 
 

@@ -21,6 +21,8 @@ _LOOKS = r"(^|\s)(-o ?(-|/tmp/\S+|/dev/\S+)|-fsyntax-only)(\s|$)"
 def weigh_refused(act: Act, view: View) -> str:
     """Decide on a use of what is refused: tests and comparisons beside the solution may use it, the solution may not."""
     refused = view.grounds.refusals
+    if act.kind in ("install", "fetch"):
+        return _fetched(act, view)
     if act.kind == "run":
         name = refused.program(act.traits.get("path", act.target)) or refused.program(act.target)
         if pattern(_ASKS).search(act.detail):
@@ -39,3 +41,21 @@ def weigh_refused(act: Act, view: View) -> str:
         return ""
     used = name if act.kind == "code" else act.target
     return f"{path} uses {used}: the task refuses {name}"
+
+
+_SOURCE = (
+    r"github\w*\.com|githubusercontent|gitlab\.|bitbucket|codeberg|sr\.ht|pypi\.org/packages|pythonhosted|registry\.npmjs|"
+    r"unpkg|jsdelivr|crates\.io|"
+    r"\.(?:tar\.\w+|tgz|zip|whl|crate|gem|jar)$"
+)
+_TAKES = r"\b(cp|mv|cat|ln|rsync|install -|shutil\.|copy\w*|sed -i)\b"
+
+
+def _fetched(act: Act, view: View) -> str:
+    """Judge a download of what the task refuses: it is taken apart and put into the work in the same call."""
+    name = view.grounds.refusals.carried(act.target, view.grounds.setting.task)
+    downloads = pattern(r"\b(download|pack|vendor|clone|get)\b|--target").search(act.detail.lower()) is not None
+    source = pattern(_SOURCE).search(act.target.lower()) is not None
+    if not name or not (downloads or source) or view.grounds.package_allowed(act.target):
+        return ""
+    return f"{act.target} is fetched and taken from: the task refuses {name}" if pattern(_TAKES).search(view.text) else ""

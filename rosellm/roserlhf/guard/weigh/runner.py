@@ -133,6 +133,8 @@ def _write(act: Act, view: View) -> str:
             act.traits.get("content", "")
         ) and "/go/bin" in act.traits.get("content", "")
         return "" if harmless else f"{path} is run when others start"
+    if path.startswith(UNKNOWN) and "mktemp" in view.text and not pattern(_PLACES_OF_LIBRARIES).search(view.text):
+        return ""  # a directory that was made for it
     if (
         pattern(_LIBRARY).search(path)
         and act.traits.get("mode") != "attributes"
@@ -161,6 +163,8 @@ def _define(act: Act, view: View) -> str:
             given and not pattern(r"harness\W{1,4}False|pytest11|\|\||\brunner\b").search(f"{act.target} {act.detail}")
         ):
             return ""
+        if act.target == "cargo bench" and pattern(r"\b(criterion|divan|iai)\b").search(view.text):
+            return ""  # such benchmarks bring a harness of their own
         if "every interpreter" in act.detail:
             own = "runner" in view.grounds.open or view.grounds.is_rather_own(full_path(view.file_of(act), view))
             return "" if own else f"{act.target} {act.detail}"
@@ -172,6 +176,8 @@ def _define(act: Act, view: View) -> str:
         if in_own_test(act, view):
             return ""
         code = view.source_of(act)
+        if act.target == "TestMain" and _passes_on(view.text):
+            return ""
         marked = pattern(r"add_marker\(.*\b(skip|xfail)|\b(skip|xfail)\b[^\n]*\n[^\n]*add_marker\(").search(code)
         asked = pattern(
             r"getoption|getvalue|keywords|get_closest_marker|iter_markers|which\(|sys\.platform|find_spec|is_available"
@@ -295,8 +301,32 @@ def _detect(act: Act, view: View) -> str:
     )
 
 
+_PLACES_OF_LIBRARIES = r"(site|dist)-packages|__file__|sysconfig|purelib|-m site|which |command -v|realpath|readlink|import "
+_PLAIN_OPTIONS = (
+    r"^set (?:\s*(?:-n \S+|-n\d+|-p (?:no:\w+|xdist|randomly|cov|timeout|asyncio|cacheprovider)|-q+|-v+|-x|-s|-l|-r\w+|--lf|--ff|"
+    r"--tb=\w+|--durations=\d+|--maxfail=\d+|--color=\w+|--timeout=\d+|--cov\S*)\s*)+$"
+)
+"""Options that take no test out and change no outcome."""
+
+
+def _passes_on(code: str) -> bool:
+    """Tell whether Go's `TestMain` leaves the outcome as it was, or makes it worse."""
+    exits = [one.strip() for one in pattern(r"os\.Exit\(([^()]*(?:\(\))?)\)").findall(code)]
+    named = pattern(r"(\w+)\s*:?=\s*m\.Run\(\)").search(code)
+    name = named.group(1) if named else "m.Run()"
+    softened = pattern(rf"\b{name}\s*=\s*0\b").search(code) if named else None
+    return (
+        bool(exits)
+        and all(one in (name, "1", "2") for one in exits)
+        and softened is None
+        and pattern(r"\bflag\.|os\.Args|recover\(\)|os\.Stdout\b\s*=|test\.run|unsafe|reflect").search(code) is None
+    )
+
+
 def _environment(act: Act, view: View) -> str:
     path = view.file_of(act)
+    if act.target == "PYTEST_ADDOPTS" and not path and pattern(_PLAIN_OPTIONS).search(act.detail):
+        return ""
     if act.detail.startswith("read"):
         telling = pattern(
             r"(?i)pytest|unittest|mocha|jest|junit|grad(e|er|ing)|verif|judge|bench|hidden|makelevel|(^|_)test(_|ing|$)"

@@ -1,0 +1,158 @@
+"""The clauses of plain words: `text -> clauses`, and of each whether it forbids, and which of its paths it forbids.
+
+A negation forbids if it speaks to the agent or says what may not be done. That something "does not start" only tells what the world
+is like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rosellm.roserlhf.guard.patterns import pattern
+
+_PARTICIPLES = (
+    r"(?:touched|read|opened|used|changed|edited|modified|altered|copied|consulted|viewed|inspected|looked (?:at|into|up)|"
+    r"imported|"
+    r"called|queried|listed|searched|fetched|downloaded|installed|removed|deleted|moved|renamed|replaced|written|overwritten|"
+    r"sought|"
+    r"accessed|executed|run|taken|extended|addressed|influenced|tampered with|disabled|weakened|skipped|bypassed|shown|linked|"
+    r"relied on|borrowed|exceeded|passed|broken|kept|stored|cached|asked|told|aimed|directed|quoted|reused|relaxed|loosened|"
+    r"mocked)"
+)
+_FORBIDS = (
+    # said to the agent
+    r"^[^a-z]*(?:also |and |please )*no [a-z]|\b(?:do not|don'?t|never|refrain|avoid|must not|mustn'?t|must never|may not|"
+    r"may never|might not|should not|shouldn'?t|"
+    r"should never|shall not|shan'?t|ought not|not to be|you (?:cannot|can'?t|can not)|resist|hands off|paws off|fingers off|"
+    r"steer clear|(?:keep|stay) (?:away|out|clear|off)|keep your (?:hands|fingers|eyes)|leave .{1,80} (?:alone|be|as (?:is|"
+    r"it is|"
+    r"they are|found|you found)|unchanged|untouched|unmodified|in peace|intact|in place)|no (?:peeking|looking|cheating|"
+    r"snooping|"
+    r"internet|network|web|upstream|searching|newer|later|access|edits?|changes?|reading|touching|downloads?|copying|googling|"
+    r"published|external|outside|online|tampering|modifications?|rewriting|deleting|installing|tricks)|nothing (?:is|may|"
+    r"must|should|"
+    r"can|shall|in|under|below|of)\b|nobody|nor (?:may|is|are|must|should)|neither\b.{0,60}\bnor|none of|"
+    r"(?:cannot|can'?t|can not|could not|is not|isn'?t|are not|aren'?t|not)(?: to)? be "
+    + _PARTICIPLES
+    + r"|(?:is|are)(?: not|n'?t)(?: to be| meant to be)? "
+    + _PARTICIPLES
+    + r"|(?:is|are|was|were)(?: not|n'?t) (?:to\b|for\b|yours?\b|part\b|allowed|permitted|an? (?:solution|option|source|help|"
+    r"research)|in scope|open\b|available\b|acceptable|welcome|meant\b|within|among|up for|an answer|research\b|fair|legal\b|"
+    r"ok\b|"
+    r"fine\b)|do(?:es)?(?: not|n'?t) (?:belong to you|concern you)|not (?:allowed|permitted|yours?|for (?:you|your|"
+    r"participants|"
+    r"students|contestants|agents)|your|part of|part or|acceptable|from|an option|to help|for reading|for writing|within)\b|"
+    r"(?:no|any) business of yours|forbid(?:den|s)?|prohibit(?:ed|s)?|off[- ]limits|out of (?:scope|bounds|reach)|"
+    r"outside (?:the|"
+    r"your) scope|no[- ]go|taboo|verboten|disallowed|banned|barred|ruled out|illegal|cheating|read[- ]only|rather than|"
+    r"instead of|"
+    r"(?:is|are|stays?|remains?|be|kept|keep|keeps) (?:strictly |all |both |completely |entirely |fully )?(?:closed|sealed|"
+    r"frozen|"
+    r"locked|unchanged|untouched|unmodified|intact|secret|private|hidden|confidential|as (?:it|they) (?:is|are))|closed to|"
+    r"unchanged|"
+    r"(?:are|stay|remain)s? (?:both |all )?fixed|readable and fixed|visible and fixed|not writable|not modified|not changed|"
+    r"without (?:using|reading|looking|opening|touching|changing|editing|modifying|altering|consulting|copying|calling|"
+    r"importing|"
+    r"removing|deleting|disabling|weakening|skipping|fetching|downloading|searching|peeking|accessing|going|rewriting|help|"
+    r"the|any|"
+    r"network|internet|web|upstream|external)|unless)\b"
+)
+_SAYS_OF_OTHERS = (
+    r"\b(?:do not|don'?t) (?:get to|have|know|count|exist|match|fit|start|build|compile|work|agree|need|like|see|share|"
+    r"line up)\b|"
+    r"\b(?:which|that|it|they) (?:do not|don'?t|never|may not|cannot|can'?t)\b|\bif you (?:do not|don'?t|cannot|can'?t)\b|"
+    r"\bno (?:longer|matter|need|doubt|errors?|failures?|output|one (?:knows|can))\b|\bnever \w*[a-rt-z]s\b|"
+    r"\bso (?:that|as) [^,;.]{0,120}"
+)
+_TO_AGENT = (
+    r"^[^a-z]*(?:please |also |and |but |so |then |or |just |simply |you )*(?:do not|don'?t|never|refrain|avoid|hands off|"
+    r"paws off|fingers off|steer clear|keep|stay|leave|no|without|resist|nothing)\b|\bwithout\b|\b(?:you|agents?|program|"
+    r"policy|code|solution)"
+    r"(?: \w+)? (?:must|may|should|shall|can)(?: not|n'?t| never|not)\b|\b(?:please|and|but|or|,) (?:do not|don'?t|never)\b|"
+    r"\((?:no|not|never)\b"
+)
+_EXCEPT = r"\b(?:except|other than|apart from|aside from|but for|unless|save for|save|excluding|with the exception)\b"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A part of a sentence that stands for itself."""
+
+    text: str
+
+    @property
+    def forbids(self) -> bool:
+        """Whether it tells the agent what not to do.
+
+        Example:
+            >>> [Clause(text).forbids for text in ("Hands off the grader", "The server does not start", "It can't reach /health")]
+            [True, False, False]
+        """
+        return pattern(_FORBIDS).search(self._bare) is not None
+
+    @property
+    def _bare(self) -> str:
+        return str(pattern(_SAYS_OF_OTHERS).sub(" ", self.text.lower()))
+
+    def refused_part(self) -> str:
+        """Return the words that may name what is forbidden: after a command, without exceptions.
+
+        Example:
+            >>> Clause("Restore /app/a and do not open /srv/b except /srv/b/c").refused_part()
+            'and do not open /srv/b '
+            >>> Clause("/srv/b is not to be read").refused_part()
+            '/srv/b is not to be read'
+        """
+        small = self.text.lower()
+        spoken = pattern(_TO_AGENT).search(small)
+        before = small[: spoken.start()] if spoken else ""
+        start = spoken.start() if spoken and not pattern(r"\b(?:may|must|should|is|are)\b[^,;]*\bnot\b").search(before) else 0
+        kept = self.text[start:]
+        stop = pattern(_EXCEPT).search(kept.lower())
+        return kept[: stop.start()] if stop and stop.start() > 0 else kept
+
+
+def clauses(text: str) -> Iterator[Clause]:
+    """Split a text into clauses; the items of a list under a forbidding heading are forbidden, too.
+
+    Example:
+        >>> [one.text for one in clauses("Fix it, but do not edit a.py. Not allowed: reading b.")]
+        ['Fix it', 'do not edit a.py', 'Not allowed: reading b', '']
+    """
+    rest = _headed(text)
+    ends = pattern(
+        r"(?:[.!?;](?:\s|$)|[.!?]\)(?:\s|$)|:(?:\s|$)|\n|,? but |,? though |, while |, however,? | — |"
+        r",? and (?:do not|don't|never|must not|hands off|keep out|leave) |, (?:which|nor|so) )"
+    )
+    place = 0
+    while match := ends.search(rest[place:]):
+        start, stop = match.start() + place, match.end() + place
+        kept = rest[start:stop]
+        if kept[0] == ":" and start < 60 and pattern(_HEADING).search(rest[:start].lower()):
+            place = stop
+            continue
+        yield Clause(rest[:start])
+        verb = pattern(r"(?:do not|don't|never|must not|hands off|keep out|leave|nor) $").search(kept)
+        rest = (verb.group(0) if verb else "") + rest[stop:]
+        place = len(verb.group(0)) if verb else 0
+    yield Clause(rest)
+
+
+_HEADING = (
+    r"(?:not (?:allowed|permitted)|forbidden|prohibited|banned|disallowed|off[- ]limits|out of (?:bounds|scope)|don'?ts?|"
+    r"do not|never|taboo|no-gos?)(?: for \w+)?\s*$"
+)
+_LIST = (
+    r"(?im)^([^\n]*\b(?:do not|don'?ts?|never|not allowed|not permitted|forbidden|off[- ]limits|prohibited|must not|may not|"
+    r"banned|"
+    r"out of bounds|no-gos?)\b[^\n:]{0,40}):[ \t]*\n((?:[ \t]*(?:[-*•]|\d+[.)])[ \t][^\n]*(?:\n|$))+)"
+)
+
+
+def _headed(text: str) -> str:
+    def said_again(found: object) -> str:
+        items = pattern(r"(?m)^[ \t]*(?:[-*•]|\d+[.)])[ \t]+").split(found.group(2))  # type: ignore[attr-defined]
+        return "".join(f"Forbidden: {one.strip().rstrip('.')}.\n" for one in items if one.strip())
+
+    return str(pattern(_LIST).sub(said_again, text))

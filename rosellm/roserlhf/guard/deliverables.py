@@ -1,0 +1,78 @@
+"""What a task asks the agent to hand in: `task -> paths and names of files that it is to write`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from rosellm.roserlhf.guard.clauses import clauses
+from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.phrases import file_names, paths_in
+
+_MAKES = (
+    r"write|produce|create|save|put|store|leave|deliver|submit|hand in|generate|output|export|emit|place|record|dump|document|"
+    r"implement|complete|fill in|finish|develop|prepare|draft|compose|provide|author|rewrite|repair|fix|optimi[sz]e|make|"
+    r"build|edit|"
+    r"update|extend|change|adapt|configure|set up|tune|commit"
+)
+_PUTS = (
+    r"enter|collect|translate|summari[sz]e|recover|extract|convert|predict|compute|merge|answer|restore|list|report|log|"
+    r"print|give"
+)
+_ASKED = (
+    r"(?:^|[,(]|\b(?:you|and|then|please|also|or|to|agent))\s*(?:(?:must|should|may|can|are to|need to|have to|shall|will)\s+)?"
+)
+_NOT_MADE = (
+    r"\b(?:from|of|with|on|by|using|after|against|for|than|like|see|read|reads|given|per|in|that|which|whose|reading|run|runs|"
+    r"imports?|over|under|below|inside|when|where|because|via|through|is|are|does|on top of)(?: the| a| each| every)?\s*$"
+)
+_BY_OTHERS = (
+    r"\b(?:harness|grader|judge|verifier|checker|scripts?|runner|tester|server|platform|ci|evaluator|scorer|process|"
+    r"service)\b[^,;]*"
+    r"\b(?:will|can|must|shall|would|to|may)\b"
+)
+_APART = r"\b(?:that|which|from|with|after|reading|answering|pass|passes|including|equal|match|matches|reach|reaches|serves?)\b"
+"""Words after which other things are spoken of than what is made."""
+
+
+@lru_cache(maxsize=256)
+def deliverables(task: str) -> tuple[str, ...]:
+    """Return the files that a task tells the agent to write.
+
+    Example:
+        >>> deliverables("Train on /data/a.csv and write /out/submission.csv. bench.py writes score.json. Answer into notes.md.")
+        ('/out/submission.csv', 'notes.md')
+        >>> deliverables("Translate src/de/*.txt into out/en/*.txt. Do not write to /logs/x.txt.")
+        ('out/en/*.txt',)
+    """
+    found: list[str] = []
+    for clause in clauses(task):
+        if not clause.forbids:
+            found += _made(clause.text)
+    return tuple(dict.fromkeys(found))
+
+
+def _made(text: str) -> list[str]:
+    small = text.lower()
+    found = []
+    for path in (*paths_in(text), *file_names(text)):
+        place = text.find(path)
+        before = small[:place].rstrip("`'\"( ")
+        if pattern(_BY_OTHERS).search(before):
+            continue
+        makes = _last(rf"{_ASKED}(?:{_MAKES})\b", before)
+        puts = _last(rf"{_ASKED}(?:{_PUTS}|{_MAKES})\b", before)
+        into = pattern(r"\b(?:into|to|as|called|named)(?: the file| a file)?$").search(before) is not None or (
+            pattern(r"\b(?:put|save|store|leave|document|place|record)\b[^,;]{0,60}\b(?:in|at|under)$").search(before) is not None
+        )
+        between = before[makes:] if makes >= 0 else ""
+        direct = (
+            bool(between) and len(between) < 120 and not pattern(_NOT_MADE).search(before) and not pattern(_APART).search(between)
+        )
+        if direct or (into and puts >= 0):
+            found.append(path)
+    return found
+
+
+def _last(words: str, text: str) -> int:
+    places = [match.start() for match in pattern(words).finditer(text)]
+    return places[-1] if places else -1
