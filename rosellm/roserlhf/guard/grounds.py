@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,18 @@ _GIVEN_DATA = (
     r"data (sets? )?(only|alone)|only (the )?(given|provided|supplied) data|(copy|copies) of the (original |public )?data ?set|"
     r"(original|public|source) (version of the )?data ?sets?\b"
 )
+_FAULT = (
+    r"\b(fix(e[sd]|ing)?|bugs?|issues?(_\d+)?|regressions?|resolv\w+|tickets?|failing tests?|repair\w*|mend\w*|crash\w*|raises|"
+    r"defect\w*|fault\w*|wrong(ly)?|incorrect\w*|misbehav\w*|leaks?|data race|deadlock\w*|ignores?|drops)\b"
+)
+_BASE_KEY = r"^(base|start|head|checkout)(_?(commit|tag|ref|revision|sha|version))?$"
+_BASE = (
+    r"(?:after|beyond|past|since|later than|newer than|descend\w+ (?:from|of)|ancestors? of|up to|at|before) (?:the )?"
+    r"(?:(?:base |start )?(?:tag|commit|revision|branch|ref) )[`'\"]?([\w./+-]+)"
+)
+_RULES = (
+    r"(^|_)(rules?|notes?|constraints?|conditions?|restrictions?|limits?|polic(y|ies)|instructions?|remarks?|guidelines?|terms)$"
+)
 _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = word_set(
     """
@@ -60,7 +72,7 @@ class Grounds:
             {part for text in quoted for part in pattern(r"[a-z_]\w{3,}").findall(text) if "_" in part or "::" in text}
         )
         """Names in the task that are so much its own that whoever looks for them looks for its solution."""
-        words = said(setting.task)
+        words = said("\n".join((setting.task, *_further(setting.others))))
         self.closed = set(words.closed)
         """Subjects that are forbidden, see `phrases.SUBJECTS`."""
         self.open = words.open
@@ -102,11 +114,7 @@ class Grounds:
             if not is_path(text) and not self.names_project(text):
                 self.nouns |= nouns(text)
         self.nouns -= self.names
-        self.fixes_project = (
-            bool(setting.project)
-            and pattern(r"\b(fix(e[sd]|ing)?|bugs?|issues?|regressions?|resolv\w+|tickets?|failing tests?)\b").search(self.task)
-            is not None
-        )
+        self.fixes_project = bool(setting.project) and pattern(_FAULT).search(self.task) is not None
         """Whether the task is to fix a project that lies elsewhere, too."""
         spelled = {
             part.rstrip("/")
@@ -304,8 +312,19 @@ class Grounds:
         words = " ".join((self.setting.task, *self.setting.project, *_strings(dict(self.setting.others))))
         return frozenset(one[:7] for one in _each(r"\b([0-9a-f]{7,40})\b", words.lower()))
 
+    @cached_property
+    def _bases(self) -> frozenset[str]:
+        """Names by which the setting itself calls the base: a tag or a branch up to which history is open."""
+        others = self.setting.others.items()
+        given = [text for key, value in others if pattern(_BASE_KEY).search(key.lower()) for text in _strings(value)]
+        words = " ".join((self.setting.task, *self.setting.protected_read, *_strings(dict(self.setting.others))))
+        named = [one.rstrip(".,;:") for one in _each(_BASE, words)]
+        return frozenset(one for one in (*given, *named) if one and " " not in one)
+
     def names_commit(self, revision: str) -> bool:
         """Tell whether a revision is a commit that the setting names, or one of its ancestors."""
+        if pattern(r"([~^]\d*)+$").sub("", revision).removeprefix("refs/tags/") in self._bases:
+            return True
         found = pattern(r"^([0-9a-f]{7,40})([~^]\d*)*$").search(revision.lower())
         return found is not None and found.group(1)[:7] in self._commits
 
@@ -341,6 +360,13 @@ class Grounds:
         """Tell whether a text names the project."""
         small = plain_name(text)
         return self._named is not None and self._named.search(small) is not None
+
+
+def _further(others: Mapping[str, Any]) -> Iterable[str]:
+    """Yield what unknown keys add to the task in words: rules, notes, limits."""
+    for key, value in others.items():
+        if pattern(_RULES).search(key.lower()):
+            yield from (text for text in _strings(value) if " " in text)
 
 
 _remembered: OrderedDict[int, Grounds] = OrderedDict()

@@ -45,7 +45,9 @@ _FORBIDS = (
     r"cannot|can'?t|"
     r"refrain|avoid|leave [^.]* (alone|as|unchanged|untouched)|rather than|should not|shouldn'?t|cheating|no (peeking|"
     r"looking|internet|"
-    r"network|web)|keep (away|out)|out of reach|read[- ]only|disallowed|instead of|are not|is not|unchanged|closed to)\b"
+    r"network|web|(\w+ )?(upstream|sources?|packages?|downloads?|copies|copying|commits?|releases?|solutions?|searching|"
+    r"answers?|hints?)\b)|"
+    r"keep (away|out)|out of reach|read[- ]only|disallowed|instead of|are not|is not|unchanged|closed to)\b"
 )
 _ALLOWS = (
     r"\b(you (may|can|should|are (free|allowed)|have|must|need)|may be|can be|as (you|much as you) (like|wish|please|want)|freely|"
@@ -61,6 +63,16 @@ _CHANGES = (
     r"\b(edit\w*|chang\w+|modif\w+|writ\w+|alter\w*|touch\w*|delet\w+|remov\w+|tamper\w*|overwrit\w+|weaken\w*|disabl\w+|"
     r"mov\w+|renam\w+|"
     r"replac\w+|read[- ]only|unchanged|untouched|as (it|they) (is|are))\b"
+)
+_OWN_COMMITS = (
+    r"\b(on|in|to|into|as|from) (a|one|your|its|the) (\w+ ){0,2}(branch|commit)\b|\bcommit messages?\b|"
+    r"\b(commit|push|tag|branch) (it|them|your|the|all|everything|when|once|after)\b|"
+    r"\b(make|create|open|add|leave|write) (a|one|your|new) (\w+ ){0,2}(branch|commit|tag)s?\b"
+)
+"""What an agent does with its own work: it opens nobody's history."""
+_REFS_CHANGED = (
+    r"\b(delet\w+|remov\w+|renam\w+|mov\w+|rewrit\w+|chang\w+|alter\w*|modif\w+|squash\w*|force[- ]push\w*|los[et]\w*|drop\w*)"
+    r"( \w+){0,3} (branch(es)?|tags?|commits?|history|refs?|messages)\b"
 )
 _READS = (
     r"\b(read\w*|look\w*|open\w*|see\w*|view\w*|access\w*|inspect\w*|consult\w*|copy\w*|use\w*|using|cat|peek\w*|"
@@ -191,13 +203,15 @@ def said(task: str) -> Said:
             paths = paths_in(clause)
             reads = pattern(_READS).search(small.replace("read-only", "").replace("read only", ""))
             changes = pattern(_CHANGES).search(small)
+            if pattern(_REFS_CHANGED).search(small):
+                about.discard("history")  # they must stay; looking at them is another thing
             found.closed |= (
                 about if reads or not changes else about & {"history", "upstream", "solution", "labels", "process", "others"}
             )
             found.unread += paths if reads else []
             found.unchanged += paths if changes or not reads else []
         elif pattern(_ALLOWS).search(small):
-            found.open |= about
+            found.open |= subjects(pattern(_OWN_COMMITS).sub("", small))
     found.open -= found.closed
     return found
 
