@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
+from rosellm.roserlhf.guard.parties import named_party
 from rosellm.roserlhf.guard.paths import Touch, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.statement import states_formula
@@ -265,6 +266,13 @@ def _may_be_beyond(act: Act, grounds: Grounds) -> bool:
     )
 
 
+def kept_in_service(act: Act, grounds: Grounds) -> str:
+    """Return why a request to a service that may be asked reaches what is kept there; empty if it does not."""
+    host = act.traits.get("host") or host_of(act.target)
+    near = is_near(host)
+    return grounds.services.reached(act, near=near) if near or grounds.host_allowed(host) else ""
+
+
 def _uses_refused(act: Act, grounds: Grounds) -> bool:
     """Tell whether a program or module is one that the task refuses."""
     refused = grounds.refusals
@@ -301,6 +309,8 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
     "kept in a database": lambda act, grounds: bool(grounds.relations) and _kept_relation(act, grounds) != "",
     "other data": lambda act, grounds: grounds.given_data_only,
+    "kept party": lambda act, grounds: bool(grounds.parties) and named_party(act, grounds.parties) != "",
+    "kept in a service": lambda act, grounds: kept_in_service(act, grounds) != "",
     "something kept": lambda act, grounds: bool(grounds.setting.protected_read or grounds.setting.hidden_tests or grounds.closed),
     "listens to others": _listens,
     "expectations kept": _keeps_expectations,

@@ -9,11 +9,13 @@ from typing import Any
 
 from rosellm.roserlhf.guard.extent import When, extent_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
+from rosellm.roserlhf.guard.parties import parties_of
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, said, secrets, subjects
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
 from rosellm.roserlhf.guard.relations import Relations
+from rosellm.roserlhf.guard.services import Services
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.statement import Statement
 from rosellm.roserlhf.guard.versions import Limit, limit_of
@@ -192,6 +194,18 @@ class Grounds:
         """What the task refuses to be used."""
         keys = [(key, text) for key, value in self.setting.others.items() for text in _strings(value)]
         return refusals_of(self.setting.task, tuple(keys))
+
+    @cached_property
+    def parties(self) -> frozenset[str]:
+        """Names of users, containers and services that belong to the grading or are kept from the agent."""
+        one = self.setting
+        kept = (*one.protected_read, *one.protected_write, *one.hidden_tests, *one.verifier, *one.result_file)
+        return parties_of(kept, one.task, one.workdir)
+
+    @cached_property
+    def services(self) -> Services:
+        """What is kept in services."""
+        return Services(self.setting)
 
     @cached_property
     def limit(self) -> Limit | None:
