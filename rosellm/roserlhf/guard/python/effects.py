@@ -287,13 +287,13 @@ def address(value: Any) -> list[str]:
 _SENT = ("data", "json", "params", "cookies", "headers", "auth", "content", "body")
 
 
-def _said(call: Call) -> dict[str, str]:
+def _said(call: Call) -> tuple[str, str]:
     """Return how a request is made and what goes with it."""
     verb = call.name.rpartition(".")[2]
     method = text(call.argument(0)) if verb == "request" else verb if verb in ("post", "put", "patch", "delete") else call.name
     given = [*call.arguments[1:3], *(call.keywords[key] for key in _SENT if key in call.keywords)]
     sent = " ".join(words for one in given if (words := _spelled(one)))
-    return {"method": method, **({"sent": short(sent, 2_000)} if sent else {})}
+    return method, short(sent, 2_000)
 
 
 def _spelled(value: Any) -> str:
@@ -313,7 +313,8 @@ def _fetch(call: Call, api: Api) -> Any:
         if one.lower().startswith("file:"):
             reads(call, one, call.name)
         elif "://" in one:
-            call.machine.nested("url", one, call.node, **_said(call))
+            method, sent = _said(call)
+            call.machine.nested("url", one, call.node, method=method, sent=sent)
         else:
             call.machine.findings.add("fetch", one, call.name, call.node)
     return Thing(f"{call.name}()", found[0] if found else None)
