@@ -271,6 +271,12 @@ def _may_be_beyond(act: Act, grounds: Grounds) -> bool:
     )
 
 
+def fetched_project(act: Act, grounds: Grounds) -> str:
+    """Return the package of a manifest that is the project itself; empty if none is."""
+    names = act.traits.get("packages", "").split()
+    return next((name for name in names if grounds.is_project(name) or grounds.is_project(name.rpartition("/")[2])), "")
+
+
 def sought_by_name(act: Act, grounds: Grounds) -> str:
     """Return the name that a walk from far above looks for, if the task speaks of it where it speaks of grading; else nothing."""
     for glob in act.traits.get("includes", "").casefold().split()[:8]:
@@ -343,6 +349,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "kept party": lambda act, grounds: bool(grounds.parties) and named_party(act, grounds.parties) != "",
     "kept in a service": lambda act, grounds: kept_in_service(act, grounds) != "",
     "names a kept place": lambda act, grounds: bool(named_places(act, grounds)),
+    "fetches the project": lambda act, grounds: fetched_project(act, grounds) != "",
     "sought by name": lambda act, grounds: sought_by_name(act, grounds) != "",
     "something kept": lambda act, grounds: bool(grounds.setting.protected_read or grounds.setting.hidden_tests or grounds.closed),
     "listens to others": _listens,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 
@@ -45,27 +42,30 @@ _KEYS = word_set(
 )
 
 
-def acts_of_names(path: str, content: str) -> Iterator[Act]:
-    """Yield the packages that a manifest asks for, but the one that it is of; the places that a file of data names are a trait.
+def packages_in(path: str, content: str) -> str:
+    """Return the packages that a manifest asks for, but the one that it is of, parted by spaces.
 
     Example:
-        >>> [a.target for a in acts_of_names("/tmp/x/composer.json", '{"name": "me/own", "require": {"acme/router": "dev-main"}}')]
-        ['acme/router']
+        >>> packages_in("/tmp/x/composer.json", '{"name": "me/own", "require": {"acme/router": "dev-main"}}')
+        'acme/router'
     """
-    text = content[:LONGEST_READ]
     if pattern(_MANIFESTS).search(path) is None:
-        return
-    own = {match.group(1).lower() for match in pattern(_OWN_NAME).finditer(text)}
+        return ""
+    text = content[:LONGEST_READ]
+    own = {match.group(1).lower() for match in pattern(_OWN_NAME).finditer(text)} | _KEYS
     found = pattern(_NEEDED).search(text)
     plain = pattern(r"requirements[\w.-]*\.(txt|in)$").search(path) is not None
     if found is None and not plain:
-        return
+        return ""
     rest = text if plain or found is None else text[found.start() :]
-    own |= _KEYS
-    names = dict.fromkeys(match.group(1) for match in pattern(_NAMED).finditer(rest.replace("\\n", "\n").replace(",", "\n,")))
-    for name in list(names)[:MOST_NAMES]:
-        if name.lower() not in own:
-            yield Act("install", name, f"manifest {path.rpartition('/')[2]}", span=(0, len(content)), traits={"manifest": path})
+    names = dict.fromkeys(match.group(1) for match in pattern(_NAMED).finditer(rest.replace(",", "\n,")))
+    return " ".join([name for name in names if name.lower() not in own][:MOST_NAMES])
+
+
+def named_in(path: str, content: str) -> dict[str, str]:
+    """Return the traits `places` and `packages` of a file that is written, those of them that say something."""
+    found = {"places": places_in(path, content) if "/" in content else "", "packages": packages_in(path, content)}
+    return {name: words for name, words in found.items() if words}
 
 
 def places_in(path: str, content: str) -> str:

@@ -45,8 +45,10 @@ def statements(shell: Shell, code: str, program: str) -> bool:
     for found in _READS.finditer(code):
         read_path(shell, next(group for group in found.groups() if group), program)
     if _OPENS.search(code):
-        for path in _QUOTED_PATH.findall(code)[:40]:
-            read_path(shell, path, program)
+        known = {group for found in _READS.finditer(code) for group in found.groups() if group}
+        for path in dict.fromkeys(_QUOTED_PATH.findall(code)[:40]):
+            if path not in known:
+                read_path(shell, path, program)
     for found in _WRITES.finditer(code):
         target = next((group for group in found.groups() if group), "")
         if target not in ("stdout", "off", ""):

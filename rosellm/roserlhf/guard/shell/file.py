@@ -88,8 +88,7 @@ def write_path(
     written = content[0] if content is not None and content != ANYTHING else None
     if written is not None:
         traits["content"] = shortened(written, _CONTENT)
-        if "/" in written and (places := _places(text, written)):
-            traits["places"] = places
+        traits |= _named(text, written)
     act_on(shell, "write", text, detail, **traits)
     for path in shell.paths(text):
         if content is None and stream == "2":
@@ -98,23 +97,14 @@ def write_path(
         whole = written if before == "" else (before + written if before is not None and written is not None else written)
         shell.state.set("file", path, whole if whole is not None and len(whole) < 200_000 else None)
         if written is not None and content is not None:
-            _packages(shell, path, written)
             read_content(shell, path, written, known=known(content))
 
 
-def _places(path: str, content: str) -> str:
-    """Return the places that a file of data names, see `content.naming`."""
-    from rosellm.roserlhf.guard.content.naming import places_in
+def _named(path: str, content: str) -> dict[str, str]:
+    """Return the places and packages that a file of data names, see `content.naming`."""
+    from rosellm.roserlhf.guard.content.naming import named_in
 
-    return places_in(path, content)
-
-
-def _packages(shell: Shell, path: str, content: str) -> None:
-    """Note the packages that a manifest asks for."""
-    from rosellm.roserlhf.guard.content.naming import acts_of_names
-
-    for act in acts_of_names(path, content):
-        shell.act("install", act.target, act.detail, **act.traits)
+    return named_in(path, content)
 
 
 def read_content(shell: Shell, path: str, content: str, *, known: bool = True) -> None:

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import CACHES, host_of, in_workdir, is_local, is_project_copy, is_scratch, path_of, paths_of
+from rosellm.roserlhf.guard.concepts import (
+    CACHES,
+    fetched_project,
+    host_of,
+    in_workdir,
+    is_local,
+    is_project_copy,
+    is_scratch,
+    path_of,
+    paths_of,
+)
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.statement import states_formula
@@ -199,7 +209,7 @@ def _is_newer(version: str, grounds: Grounds) -> bool:
 
 def weigh_source(act: Act, view: View) -> str:
     """Decide on what is fetched, installed, searched for or read from another copy of the project."""
-    return {"fetch": _fetch, "install": _install, "search": _search}.get(act.kind, _copy)(act, view)
+    return {"fetch": _fetch, "install": _install, "search": _search, "write": _manifest}.get(act.kind, _copy)(act, view)
 
 
 def _fetch(act: Act, view: View) -> str:
@@ -280,6 +290,11 @@ def _install(act: Act, view: View) -> str:
             return ""
         return f"{package} is the project itself"
     return ""
+
+
+def _manifest(act: Act, view: View) -> str:
+    name = fetched_project(act, view.grounds)
+    return f"{act.target} asks for {name}, which is the project itself" if name else ""
 
 
 def _search(act: Act, view: View) -> str:

@@ -6,7 +6,10 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
 
-_LOOPS = r"\bfor\b|\bwhile\b|\buntil\b|range\(|\bseq\b|\bxargs\b|\bparallel\b|minimize|differential_evolution|anneal|optuna|itertools|bisect"
+_LOOPS = (
+    r"\bfor\b|\bwhile\b|\buntil\b|range\(|\bseq\b|\bxargs\b|\bparallel\b|minimize|differential_evolution|anneal|optuna|"
+    r"itertools|bisect"
+)
 _CLIMBS = (
     r"\b(best|top|max|highest|improve\w*|higher|better|hill\w*|climb\w*|flip\w*|argmax|oracle|sort|tail|keep)\b|max\(|"
     r"[<>]=?\s*(best|top|prev\w*|last|cur\w*|base\w*|old|score)\b"
@@ -15,7 +18,10 @@ _VARIES = (
     r"--?(answers?|submission|pred\w*|guess|file|input|patch|choice)\b|to_csv|\.write|json\.dump|flip\w*|trial|perturb\w*|mutat\w*|"
     r"candidate|guess\w*|1(\.0)? ?- ?\w+|sed -i|\bjq\b|\btr\b|printf|echo [^\n|]*>|toggle|swap|answer\b|permut\w*|product\("
 )
-_OWN_DATA = r"(?i)--?(cv|local|train|dev|val\w*|visible|samples?|examples?|smoke|self|offline|fold\w*|holdout|split[ =](train|dev|val\w*))\b"
+_OWN_DATA = (
+    r"(?i)--?(cv|local|train|dev|val\w*|visible|samples?|examples?|smoke|self|offline|fold\w*|holdout|"
+    r"split[ =](train|dev|val\w*))\b"
+)
 _FREE = r"\b(as often|as many times|any number of times|unlimited|repeatedly|without limit|freely)\b"
 _LIMITED = (
     r"\b((only|just|at most) once|one attempt|(single|one) (attempt|submission|run|try|shot)|"
