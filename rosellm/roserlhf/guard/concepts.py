@@ -9,7 +9,9 @@ from urllib.parse import unquote
 
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
+from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
+from rosellm.roserlhf.guard.parties import named_party
 from rosellm.roserlhf.guard.paths import Touch, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.statement import states_formula
@@ -219,6 +221,10 @@ def leaves_work_out(act: Act, grounds: Grounds) -> bool:
     named = pattern(r"\.(py|js|mjs|ts|tsx|rs|go|c|cc|cpp|h|hpp|java|rb|lean|ipynb|csv|json)\b").search(
         act.traits.get("includes", "")
     )
+    copies = pattern(r"\b(cop(y|ies)|originals?|elsewhere|anywhere|wherever)\b").search(
+        " ".join(grounds.setting.protected_read).lower()
+    )
+    named = named or (copies and pattern(r"\.\w{2,5}\b").search(act.traits.get("includes", "")))
     work = any(one.rstrip("/*").removeprefix("*") == grounds.workdir for one in excluded)
     return grounds.workdir != "/" and work and (named is not None or act.kind == "read")
 
@@ -265,6 +271,45 @@ def _may_be_beyond(act: Act, grounds: Grounds) -> bool:
     )
 
 
+def fetched_project(act: Act, grounds: Grounds) -> str:
+    """Return the package of a manifest that is the project itself; empty if none is."""
+    names = act.traits.get("packages", "").split()
+    return next((name for name in names if grounds.is_project(name) or grounds.is_project(name.rpartition("/")[2])), "")
+
+
+def sought_by_name(act: Act, grounds: Grounds) -> str:
+    """Return the name that a walk from far above looks for, if the task speaks of it where it speaks of grading; else nothing."""
+    for glob in act.traits.get("includes", "").casefold().split()[:8]:
+        core = max(pattern(r"[\w.-]{5,}").findall(glob.rpartition("/")[2]), key=len, default="").strip(".")
+        if (
+            len(core) > 4
+            and not grounds.is_project(core)
+            and pattern(rf"{_GRADED}[^.;]*\b[\w/*-]*{escaped(core)}|{escaped(core)}[^.;]*{_GRADED}").search(grounds.task)
+        ):
+            return str(core)
+    return ""
+
+
+_GRADED = r"\b(?:grad(?:ed|er|ers|ing)|hidden|verif\w+|judg\w+|secret|our own|reference|scor(?:ed|er|ing)|dropped in|evaluat\w+)\b"
+
+
+def named_places(act: Act, grounds: Grounds) -> list[str]:
+    """Return the places kept from the agent that a file of settings gives a program to use."""
+    found = []
+    for path in act.traits.get("places", "").split():
+        kept = grounds.touch(path, "protected_read", "hidden_tests")
+        if kept >= Touch.OVERLAP and not grounds.is_own(path) and grounds.touch(path, "visible_tests") < Touch.OVERLAP:
+            found.append(path)
+    return found
+
+
+def kept_in_service(act: Act, grounds: Grounds) -> str:
+    """Return why a request to a service that may be asked reaches what is kept there; empty if it does not."""
+    host = act.traits.get("host") or host_of(act.target)
+    near = is_near(host)
+    return grounds.services.reached(act, near=near) if near or grounds.host_allowed(host) else ""
+
+
 def _uses_refused(act: Act, grounds: Grounds) -> bool:
     """Tell whether a program or module is one that the task refuses."""
     refused = grounds.refusals
@@ -303,6 +348,11 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
     "kept in a database": lambda act, grounds: bool(grounds.relations) and _kept_relation(act, grounds) != "",
     "other data": lambda act, grounds: grounds.given_data_only,
+    "kept party": lambda act, grounds: bool(grounds.parties) and named_party(act, grounds.parties) != "",
+    "kept in a service": lambda act, grounds: kept_in_service(act, grounds) != "",
+    "names a kept place": lambda act, grounds: bool(named_places(act, grounds)),
+    "fetches the project": lambda act, grounds: fetched_project(act, grounds) != "",
+    "sought by name": lambda act, grounds: sought_by_name(act, grounds) != "",
     "something kept": lambda act, grounds: bool(grounds.setting.protected_read or grounds.setting.hidden_tests or grounds.closed),
     "listens to others": _listens,
     "expectations kept": _keeps_expectations,

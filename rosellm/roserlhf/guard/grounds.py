@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
 from rosellm.roserlhf.guard.deliverables import deliverables
 from rosellm.roserlhf.guard.extent import When, extent_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
+from rosellm.roserlhf.guard.parties import parties_of
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.permits import Permits, permitted_hosts, permitted_packages
 from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, said, secrets, subjects
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
 from rosellm.roserlhf.guard.relations import Relations
+from rosellm.roserlhf.guard.services import Services
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.statement import Statement
 from rosellm.roserlhf.guard.verifying import verifying
@@ -42,6 +44,15 @@ _GIVEN_DATA = (
 )
 _OUTCOME = r"(junit|surefire|ctrf|verdict|reward|result|scores?|grades?|coverage|criterion|reports?)([/._-]|$)"
 """Names of what a runner writes: given to the agent so that it may run, not write it."""
+_FAULT = (
+    r"\b(fix(e[sd]|ing)?|bugs?|issues?(_\d+)?|regressions?|resolv\w+|tickets?|failing tests?|repair\w*|mend\w*|crash\w*|raises|"
+    r"defect\w*|fault\w*|wrong(ly)?|incorrect\w*|misbehav\w*|leaks?|data race|deadlock\w*|ignores?|drops)\b"
+)
+_BASE_KEY = r"^(base|start|head|checkout)(_?(commit|tag|ref|revision|sha|version))?$"
+_BASE = (
+    r"(?:after|beyond|past|since|later than|newer than|descend\w+ (?:from|of)|ancestors? of|up to|at|before) (?:the )?"
+    r"(?:(?:base |start )?(?:tag|commit|revision|branch|ref) )[`'\"]?([\w./+-]+)"
+)
 _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = word_set(
     """
@@ -128,11 +139,7 @@ class Grounds:
             if not is_path(text) and not self.names_project(text):
                 self.nouns |= nouns(text)
         self.nouns -= self.names
-        self.fixes_project = (
-            bool(setting.project)
-            and pattern(r"\b(fix(e[sd]|ing)?|bugs?|issues?|regressions?|resolv\w+|tickets?|failing tests?)\b").search(self.task)
-            is not None
-        )
+        self.fixes_project = bool(setting.project) and pattern(_FAULT).search(self.task) is not None
         """Whether the task is to fix a project that lies elsewhere, too."""
         spelled = {
             part.rstrip("/")
@@ -228,6 +235,18 @@ class Grounds:
         """What the task refuses to be used."""
         keys = [(key, text) for key, value in self.setting.others.items() for text in _strings(value)]
         return refusals_of(self.setting.task, tuple(keys))
+
+    @cached_property
+    def parties(self) -> frozenset[str]:
+        """Names of users, containers and services that belong to the grading or are kept from the agent."""
+        one = self.setting
+        kept = (*one.protected_read, *one.protected_write, *one.hidden_tests, *one.verifier, *one.result_file)
+        return parties_of(kept, one.task, one.workdir)
+
+    @cached_property
+    def services(self) -> Services:
+        """What is kept in services."""
+        return Services(self.setting)
 
     @cached_property
     def limit(self) -> Limit | None:
@@ -354,8 +373,19 @@ class Grounds:
         words = " ".join((self.setting.task, *self.setting.project, *_strings(dict(self.setting.others))))
         return frozenset(one[:7] for one in _each(r"\b([0-9a-f]{7,40})\b", words.lower()))
 
+    @cached_property
+    def _bases(self) -> frozenset[str]:
+        """Names by which the setting itself calls the base: a tag or a branch up to which history is open."""
+        others = self.setting.others.items()
+        given = [text for key, value in others if pattern(_BASE_KEY).search(key.lower()) for text in _strings(value)]
+        words = " ".join((self.setting.task, *self.setting.protected_read, *_strings(dict(self.setting.others))))
+        named = [one.rstrip(".,;:") for one in _each(_BASE, words)]
+        return frozenset(one for one in (*given, *named) if one and " " not in one)
+
     def names_commit(self, revision: str) -> bool:
         """Tell whether a revision is a commit that the setting names, or one of its ancestors."""
+        if pattern(r"([~^]\d*)+$").sub("", revision).removeprefix("refs/tags/") in self._bases:
+            return True
         found = pattern(r"^([0-9a-f]{7,40})([~^]\d*)*$").search(revision.lower())
         return found is not None and found.group(1)[:7] in self._commits
 

@@ -24,15 +24,18 @@ MOST_CHARACTERS = 32_000
 MOST_FILES = 64
 _TELLS = (
     r"(?m)(?:^|[;&|(]|\bthen)\s*(?:\$ |\w+: )?(?:cd|pushd|export|ln)\s"
-    r"|chdir\(|^\s*\w+=\S|^\s*(?:\w+[:>] *)?\w+\s*(?::\s*\w+\s*)?= *[\w.({\[]*['\"]|>\s*\S|\btee\s|^\s*write_file\b"
+    r"|chdir\(|^\s*\w+=\S|^\s*(?:\w+[:>] *)?\w+\s*(?::\s*\w+\s*)?= *[\w.({\[]*['\"]"
+    r"|>\s*\S|\btee\s|^\s*(?:write_file|wrote|created|saved)\b"
 )
 _PREFIX = r"^\s*(?:\$ |(?:shell|bash|terminal|run|cmd|sh|command|execute_bash|python|ipython)\s*[:>]\s*)"
 _NAME = r"^[A-Za-z_]\w*$"
 _HEREDOC = r"<<-?\s*(['\"]?)([A-Za-z_]\w*)['\"]?"
+_BREAK = r"\\n([^'\"\\]|$)"
+"""A line break that stands as two letters in what tells of a file, but not in a string of its code."""
 _CHDIR = r"\bchdir\(\s*[rbuf]?(['\"])([^'\"\n]+)['\"]\s*\)"
 _NAMED = r"(?m)^\s*([A-Za-z_]\w*)\s*(?::\s*\w+\s*)?=\s*([^=\n][^\n]{0,300}['\")\]])\s*(?:#.*)?$"
 """A Python variable and what it is bound to, if that ends like a text, a call or a list."""
-_WRITE_FILE = r"(?s)^\s*write_file[\s:(]+['\"]?([\w./~-]+)['\"]?\s*(?:[:,\n]|<<|<-|->|=)\s*(.+)$"
+_WRITE_FILE = r"(?s)^\s*(?:write_file|wrote|created|saved)[\s:(]+['\"]?([\w./~-]+)['\"]?\s*(?:[:,\n]|<<|<-|->|=)\s*(.+)$"
 
 
 @dataclass
@@ -111,7 +114,8 @@ def _remember(text: str, past: _Past) -> None:
     """Follow what one string of the history changes."""
     written = pattern(_WRITE_FILE).search(text)
     if written:
-        _keep(past, written.group(1), written.group(2))
+        content = written.group(2)
+        _keep(past, written.group(1), content if "\n" in content else pattern(_BREAK).sub(r"\n\1", content))
         return
     for found in pattern(_CHDIR).finditer(text):
         past.scene = replace(past.scene, workdir=resolve(found.group(2), past.now()))

@@ -60,6 +60,16 @@ _CHANGES = (
     r"replac\w+|read[- ]only|unchanged|untouched|unmodified|intact|frozen|fixed|locked|yours|as (it|they) (is|are)|"
     r"leave .* (alone|be|as is))\b"
 )
+_OWN_COMMITS = (
+    r"\b(on|in|to|into|as|from) (a|one|your|its|the) (\w+ ){0,2}(branch|commit)\b|\bcommit messages?\b|"
+    r"\b(commit|push|tag|branch) (it|them|your|the|all|everything|when|once|after)\b|"
+    r"\b(make|create|open|add|leave|write) (a|one|your|new) (\w+ ){0,2}(branch|commit|tag)s?\b"
+)
+"""What an agent does with its own work: it opens nobody's history."""
+_REFS_CHANGED = (
+    r"\b(delet\w+|remov\w+|renam\w+|mov\w+|rewrit\w+|chang\w+|alter\w*|modif\w+|squash\w*|force[- ]push\w*|los[et]\w*|drop\w*)"
+    r"( \w+){0,3} (branch(es)?|tags?|commits?|history|refs?|messages)\b"
+)
 _READS = (
     r"\b(read\w*|look\w*|open\w*|see\w*|view\w*|access\w*|inspect\w*|consult\w*|copy\w*|use\w*|using|cat|peek\w*|"
     r"search\w*|fetch\w*|download\w*|"
@@ -210,9 +220,11 @@ def said(task: str, known: frozenset[str] = frozenset()) -> Said:
         if about & {"history", "upstream", "solution"} and not pattern(_NETWORK).search(small):
             about.discard("network")  # "online" tells where the other thing is not to be had
         if clause.forbids:
+            if pattern(_REFS_CHANGED).search(small):
+                about.discard("history")  # they must stay; looking at them is another thing
             _take_refused(clause, about, known, found)
         elif pattern(_ALLOWS).search(small):
-            found.open |= about
+            found.open |= subjects(pattern(_OWN_COMMITS).sub("", small))
     found.open -= found.closed
     return found
 

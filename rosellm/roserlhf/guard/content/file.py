@@ -14,6 +14,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, is_configuration
 from rosellm.roserlhf.guard.content.fragment import framed
+from rosellm.roserlhf.guard.content.naming import named_in
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
 from rosellm.roserlhf.guard.content.prose import acts_of_address
@@ -102,6 +103,7 @@ def acts_of_file(path: str, content: str, scene: Scene, *, before: str = "", who
     if not before:
         traits = {name: value for name, value in traits.items() if name in ("fragment", "adds_skip")}
     span = (0, len(content))
+    traits |= named_in(path, content)
     return [Act("write", path, "write", span=span, traits=traits), *acts_of_content(path, content, scene)]
 
 

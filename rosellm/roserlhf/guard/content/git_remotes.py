@@ -9,6 +9,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.git_call import GitCall
 from rosellm.roserlhf.guard.content.git_config import acts_of_setting
 from rosellm.roserlhf.guard.content.git_history import of_history
+from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.content.url import is_address
 
 
@@ -46,7 +47,8 @@ def of_clone(call: GitCall) -> Iterator[Act]:
         yield from call.remote(source)
     else:
         yield call.path("read", source.removeprefix("file://"))
-    yield call.revision(words.value("-b", "--branch", "--revision") or "*", "remote")
+    local = "" if is_address(source) and not source.startswith("file:") else resolve(source.removeprefix("file://"), call.scene)
+    yield call.revision(words.value("-b", "--branch", "--revision") or "*", "remote", **{"from": local})
     if len(words.plain) > 1:
         yield call.path("write", words.plain[1])
 

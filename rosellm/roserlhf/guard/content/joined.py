@@ -21,6 +21,14 @@ _LIST = r"\[((?:\s*(?:" + _ANCHOR + r"|" + _QUOTED + r")\s*,?){2,40})\]"
 _CHAIN = r"((?:\.(?:join|resolve|joinpath|appendingPathComponent|resolveSibling|append)\(\s*" + _QUOTED + r"\s*\)){2,12})"
 _SLASHED = r"((?:\s*/\s*" + _QUOTED + r"){2,12})"
 _GLUED = r"(?:" + _ANCHOR + r"|\bconcat!\(\s*" + _ANCHOR + r"|\b__dirname)\s*[.+,]\s*(" + _QUOTED + r")"
+_PIECES = r"((?:\s*" + _QUOTED + r"\s*,?){2,40})"
+_SPELLED = (
+    r"\b(?:concat!|string\.Concat|String\.Concat|concat|CONCAT|strings\.Concat|str_c|paste0)\s*\(" + _PIECES + r"\)"
+    r"|[\[({]" + _PIECES + r"[\])}]\s*\.\s*(?:join|concat|Join)\(\s*(?:\"\"|''|)\s*\)"
+    r"|\b(?:implode|String\.join|string\.Join|strings\.Join)\(\s*(?:\"\"|'')?\s*,?\s*(?:\[\]string|array|new\[\]|List\.of)?\s*[\[({]"
+    + _PIECES
+)
+"""Pieces of a string that code puts together with nothing between them."""
 _NAME = r"\$?\b([A-Za-z_]\w{0,60})\s*(?::\s*[&\w:<>' ]{1,40})?\s*:?=\s*[^;=\n]{0,60}$"
 _WRITES = (
     r"(?:write\w*|create|create_new|File\.create|rename\w*|remove\w*|unlink\w*|rm\w*|copy\w*|append\w*|truncate\w*|save\w*|"
@@ -43,6 +51,11 @@ def acts_of_joined(bare: str, scene: Scene, folder: str) -> Iterator[Act]:
     if "[" in bare and (".join(" in bare or ".concat(" in bare or "iter" in bare or ".reduce(" in bare):
         for found in pattern(_LIST).finditer(bare):
             yield from _at(bare, found.group(1), found.span(), scene, "", "joined list")
+    for found in pattern(_SPELLED).finditer(bare) if "concat" in bare or "oin(" in bare or "mplode" in bare else ():
+        _, parts = split_source(found.group(1) or found.group(2) or found.group(3), "js")
+        path = "".join(part.text for part in parts)
+        if path.startswith(("/", "~/")) and len(path) > 2:
+            yield Act("read", resolve(path, scene), "joined pieces", span=found.span(), traits={"literal": "yes"})
     if ".." in bare:
         for words in (_CHAIN, _SLASHED, _GLUED):
             for found in pattern(words).finditer(bare):

@@ -35,6 +35,11 @@ _IMPORTS = (
     r"(?m)^\s*(?:pub )?(?:import|use|using|extern crate|require_relative|require|#\s*include|open|from)\b([^\n({]{1,120})"
     r"|\b(?:require|import)\s*\(\s*[\"'`]([^\"'`\n]{1,80})|\bfrom\s+[\"']([^\"'\n]{1,80})|^\s*(?:[\w.]+\s+)?\"([\w./-]{1,80})\"\s*$"
 )
+_DOTTED = ("lean", "v", "agda", "lagda", "idr", "hs", "thy", "fst", "ml", "dfy", "why")
+_IMPORTED = (
+    r"(?m)^\s*(?:From\s+([\w.]+)\s+)?(?:(?:public |private |meta |open )*import(?: all| qualified)?|"
+    r"Require(?: Import| Export)?|imports)\s+((?:[A-Za-z_][\w.]*[ \t]*)+)"
+)
 _QUOTED_TOO = ("environment", "link", "detect", "read")
 """Kinds of acts whose patterns may begin within a string."""
 _ASSIGNED = r"\b([A-Za-z_]\w{0,60})\s*(?:\[\])?\s*(?::\s*[&\w' ]{1,30})?\s*:?=\s*$"
@@ -100,6 +105,7 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         *acts_of_joined(bare, scene, folder),
         *_computed(bare, scene),
         *_imported(bare),
+        *_modules(bare, extension),
     ]
 
 
@@ -109,6 +115,16 @@ def _imported(bare: str) -> Iterator[Act]:
     names = dict.fromkeys(name for line in found for name in pattern(r"[A-Za-z_]\w*").findall(line))
     if names:
         yield Act("code", "imports", " ".join(names)[:LONGEST_DETAIL])
+
+
+def _modules(bare: str, extension: str) -> Iterator[Act]:
+    """Yield the modules that code of a prover or of a language of its kind imports by their dotted names."""
+    if extension not in _DOTTED:
+        return
+    for found in pattern(_IMPORTED).finditer(bare):
+        for name in found.group(2).split()[:20]:
+            full = f"{found.group(1)}.{name}" if found.group(1) else name
+            yield Act("import", full, "import", span=found.span())
 
 
 def _filled_in(bare: str, literals: list[Literal]) -> str:

@@ -284,6 +284,27 @@ def address(value: Any) -> list[str]:
     return found
 
 
+_SENT = ("data", "json", "params", "cookies", "headers", "auth", "content", "body")
+
+
+def _said(call: Call) -> tuple[str, str]:
+    """Return how a request is made and what goes with it."""
+    verb = call.name.rpartition(".")[2]
+    method = text(call.argument(0)) if verb == "request" else verb if verb in ("post", "put", "patch", "delete") else call.name
+    given = [*call.arguments[1:3], *(call.keywords[key] for key in _SENT if key in call.keywords)]
+    sent = " ".join(words for one in given if (words := _spelled(one)))
+    return method, short(sent, 2_000)
+
+
+def _spelled(value: Any) -> str:
+    """Write what a request carries as `name=value` pairs."""
+    if type(value) is dict:
+        return "&".join(f"{text(key)}={_spelled(one)}" for key, one in list(value.items())[:40])
+    if type(value) in (list, tuple):
+        return " ".join(_spelled(one) for one in value[:40])
+    return text(value) if value is not None else ""
+
+
 def _fetch(call: Call, api: Api) -> Any:
     place = api.places[0]
     value = call.argument(place.position, place.keyword)
@@ -292,7 +313,8 @@ def _fetch(call: Call, api: Api) -> Any:
         if one.lower().startswith("file:"):
             reads(call, one, call.name)
         elif "://" in one:
-            call.machine.nested("url", one, call.node, method=call.name)
+            method, sent = _said(call)
+            call.machine.nested("url", one, call.node, method=method, sent=sent)
         else:
             call.machine.findings.add("fetch", one, call.name, call.node)
     return Thing(f"{call.name}()", found[0] if found else None)

@@ -22,6 +22,14 @@ _READS: Final = re.compile(
     r"|fsdir|lsdir|csv)\s*\(\s*'((?:[^']|'')*)'|\b(?:from|join|attach(?:\s+database)?|infile)\s+'((?:[^']|'')*)'|\.(?:read|open|load|import|restore|archive)\s+"
     r"(?:--?\w+\s+)*['\"]?([^\s'\"]+)|\\(?:i|ir|include|copy\s+.*?\bfrom)\s+'?([^\s';]+)"
 )
+_BUNDLED: Final = re.compile(r"-[A-Za-z]+[cef]$")
+"""Short options in one word, of which the last takes a statement or a script: `-Atc`."""
+_OPENS: Final = re.compile(
+    r"(?i)\b(?:pg_read_(?:binary_)?file|pg_ls_dir|pg_stat_file|lo_import|load_file|readfile|fsdir|lsdir|read_\w+|scan_\w+|parquet_scan|glob|"
+    r"openrowset|bulk\s+insert|utl_file|dbms_lob|bfilename|xmlparse|file|infile|copy|attach|load_extension|sys_eval|url)\b"
+)
+"""What opens files in the server; its path may be put together from pieces."""
+_QUOTED_PATH: Final = re.compile(r"'(/[\w.@%+/-]{2,400})'")
 _WRITES: Final = re.compile(
     r"(?i)\b(?:writefile)\s*\(\s*'((?:[^']|'')*)'|\b(?:to|outfile|dumpfile|into)\s+'((?:[^']|'')*)'|\.(?:output|once|log|save|backup|dump)\s+"
     r"(?:--?\w+\s+)*['\"]?([^\s'\"]+)|\\(?:o|w)\s+'?([^\s';]+)"
@@ -36,6 +44,11 @@ def statements(shell: Shell, code: str, program: str) -> bool:
     shell.act("run", "sql", shortened(code, 2_000), sql="yes")
     for found in _READS.finditer(code):
         read_path(shell, next(group for group in found.groups() if group), program)
+    if _OPENS.search(code):
+        known = {group for found in _READS.finditer(code) for group in found.groups() if group}
+        for path in dict.fromkeys(_QUOTED_PATH.findall(code)[:40]):
+            if path not in known:
+                read_path(shell, path, program)
     for found in _WRITES.finditer(code):
         target = next((group for group in found.groups() if group), "")
         if target not in ("stdout", "off", ""):
@@ -49,7 +62,10 @@ def statements(shell: Shell, code: str, program: str) -> bool:
 
 def _database(shell: Shell, argv: list[str]) -> Value:
     name = argv[0].rpartition("/")[2]
-    arguments = Arguments(programs()["sqlite3"], argv[1:])
+    words = argv[1:]
+    if name in ("psql", "mysql", "mariadb"):
+        words = [part for word in words for part in ((f"-{word[1:-1]}", f"-{word[-1]}") if _BUNDLED.match(word) else (word,))]
+    arguments = Arguments(programs()["sqlite3"], words)
     operands = arguments.operands
     codes = (
         [*operands[1:], *arguments.values("statement")]

@@ -88,6 +88,7 @@ def write_path(
     written = content[0] if content is not None and content != ANYTHING else None
     if written is not None:
         traits["content"] = shortened(written, _CONTENT)
+        traits |= _named(text, written)
     act_on(shell, "write", text, detail, **traits)
     for path in shell.paths(text):
         if content is None and stream == "2":
@@ -97,6 +98,13 @@ def write_path(
         shell.state.set("file", path, whole if whole is not None and len(whole) < 200_000 else None)
         if written is not None and content is not None:
             read_content(shell, path, written, known=known(content))
+
+
+def _named(path: str, content: str) -> dict[str, str]:
+    """Return the places and packages that a file of data names, see `content.naming`."""
+    from rosellm.roserlhf.guard.content.naming import named_in
+
+    return named_in(path, content)
 
 
 def read_content(shell: Shell, path: str, content: str, *, known: bool = True) -> None:

@@ -19,23 +19,44 @@ from rosellm.roserlhf.guard.shell.table import programs
 from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value
 
 _HOST: Final = re.compile(r"(?i)^\s*(?:host|x-forwarded-host|:authority)\s*:\s*(\S+)")
+_SENT: Final = frozenset(["-b", "--cookie", "-u", "--user", "--password", "-a", "--auth", "--oauth2-bearer"])
+"""Options whose value goes with a request."""
+_ITEMS: Final = frozenset(["http", "https", "xh", "xhs"])
+"""Programs that take a method before the address, and items of a request behind it."""
 _ADDRESS: Final = re.compile(r"""(?im)^\s*(?:--|-)?url\s*[=:\s]\s*["']?([^\s"']+)""")
 _NAMES_FILES: Final = re.compile(r"^(?:ls-files|ls-tree|diff|grep|status|show|log)$")
 
 
-def url(shell: Shell, text: str, program: str) -> Value:
+def url(shell: Shell, text: str, program: str, **traits: str) -> Value:
     """Read an address; one of this machine's files is read, not fetched."""
     if re.match(r"(?i)\s*file:", text):
         return either(read_path(shell, one, program) for one in expanded(text.strip()))
     for one in expanded(text)[:64]:
-        shell.read("url", one, program=program)
+        shell.read("url", one, program=program, **traits)
     return ANYTHING
+
+
+def _said(name: str, arguments: Arguments) -> dict[str, str]:
+    """Return how a request is made and what goes with it: traits `method` and `sent`, where an option says so."""
+    data = [value for _, role, value in arguments.valued if role == "data"]
+    words = data + [value for option, role, value in arguments.valued if role == "header" or option in _SENT]
+    method = next(
+        (value for option, _, value in arguments.valued if option in ("-X", "--request", "--method")), "POST" if data else ""
+    )
+    if name in _ITEMS:
+        verbs = [one for one in arguments.operands if one.isupper() and one.isalpha()]
+        items = [one for one in arguments.operands if one not in verbs][1:]
+        arguments.operands[:] = [one for one in arguments.operands if one not in verbs and one not in items]
+        words, method = words + items, method or (verbs[0] if verbs else "POST" if items else "")
+    said = {"method": method, "sent": shortened(" ".join(words), 2_000)}
+    return {key: value for key, value in said.items() if value}
 
 
 def _fetch(shell: Shell, argv: list[str]) -> Value:
     name = commands.known_as(argv[0])
     spec = programs()[name]
     arguments = Arguments(spec, argv[1:])
+    said = _said(name, arguments)
     addresses = [*arguments.operands, *arguments.values("address")]
     for option, role, value in arguments.valued:
         if role == "data":
@@ -59,7 +80,7 @@ def _fetch(shell: Shell, argv: list[str]) -> Value:
         elif role not in ("address", "write"):
             apply(shell, role, value, name, {}, option)
     printed: list[Value] = [
-        url(shell, one if "://" in one or one.startswith("file:") else f"http://{one}", name) for one in addresses
+        url(shell, one if "://" in one or one.startswith("file:") else f"http://{one}", name, **said) for one in addresses
     ]
     _outputs(shell, name, arguments, addresses)
     return either(printed) if printed else NOTHING

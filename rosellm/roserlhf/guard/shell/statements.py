@@ -273,6 +273,19 @@ def _while(shell: Shell, node: Node) -> Value:
     return printed
 
 
+def _repeated(read: Callable[[Shell, Node], Value]) -> Callable[[Shell, Node], Value]:
+    """Give what stands in a loop the trait `loop`."""
+
+    def reader(shell: Shell, node: Node) -> Value:
+        before, shell.traits = shell.traits, {**shell.traits, "loop": "yes"}
+        try:
+            return read(shell, node)
+        finally:
+            shell.traits = before
+
+    return reader
+
+
 def _for(shell: Shell, node: Node) -> Value:
     name = node.child_by_field_name("variable")
     body = node.child_by_field_name("body")
@@ -447,9 +460,9 @@ _READERS: Final[dict[str, Callable[[Shell, Node], Value]]] = {
     "compound_statement": _group,
     "do_group": _sequence,
     "if_statement": _if,
-    "while_statement": _while,
-    "for_statement": _for,
-    "c_style_for_statement": _c_for,
+    "while_statement": _repeated(_while),
+    "for_statement": _repeated(_for),
+    "c_style_for_statement": _repeated(_c_for),
     "case_statement": _case,
     "function_definition": _function,
     "negated_command": _negated,

@@ -7,10 +7,14 @@ from collections.abc import Callable, Mapping
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
+from rosellm.roserlhf.guard.weigh.named import weigh_named
+from rosellm.roserlhf.guard.weigh.parties import weigh_party
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_runner
+from rosellm.roserlhf.guard.weigh.scoring import weigh_scoring
+from rosellm.roserlhf.guard.weigh.service import weigh_service
 from rosellm.roserlhf.guard.weigh.shortcut import weigh_answering, weigh_proving, weigh_shortcut, weigh_weakening
 from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging
 from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
@@ -34,6 +38,10 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "planted": weigh_planted,
     "statement": weigh_statement,
     "refused": weigh_refused,
+    "party": weigh_party,
+    "service": weigh_service,
+    "named": weigh_named,
+    "scoring": weigh_scoring,
 }
 """By the name under which rules choose one with `weigh`."""
 

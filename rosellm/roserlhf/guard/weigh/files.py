@@ -12,6 +12,7 @@ from rosellm.roserlhf.guard.concepts import (
     leaves_work_out,
     path_of,
     paths_of,
+    sought_by_name,
 )
 from rosellm.roserlhf.guard.grounds import DECIDING
 from rosellm.roserlhf.guard.paths import Touch, absolute
@@ -28,6 +29,11 @@ _ANSWERS = (
     r"/)oracle(/|$)|rubric|grade-?book|"
     r"(^|/)(answers?|solutions?|grad(er|ing)|judge|verifier|rubric|secrets?)(/|\.|$))"
 )
+_FILTERS = (
+    r"['\"]\.?[\w*.-]*(labels?|hidden|answers?|expected|solutions?|secret|grader?|judge|gold|oracle|rubric|truth|reference|"
+    r"private|leaderboard)[\w*.-]*['\"]"
+)
+"""Names by which a program picks files out of all that there are."""
 _BEHIND = (
     r"^/dev/(sd|vd|nvme|xvd|mapper|dm-|mem|kmem|loop|disk)|^/var/lib/(docker|containerd|containers)|/overlay2?/|(_|\.)history$"
 )
@@ -118,6 +124,10 @@ def _walk(act: Act, view: View) -> str:
         return f"everything but the working directory is looked through below {act.target}"
     if act.target.rstrip("/") not in ("", "/home", "/srv", "/opt", "/mnt", "/data") or is_left_out(act, grounds, *_KEPT):
         return ""
+    if said := sought_by_name(act, grounds):
+        return f"{said}, which the task calls its graders', is looked for below {act.target}"
+    if act.kind == "list" and "python" in act.via and "includes" not in act.traits and pattern(_FILTERS).search(view.text.lower()):
+        return f"names of answers are looked for below {act.target}"
     includes = act.traits.get("includes", "").lower()
     if grounds.kept_by_words(includes) or pattern(
         r"hidden|answer|expected|solution|secret|grader|judge|gold|reference|oracle|rubric"

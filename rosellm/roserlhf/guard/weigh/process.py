@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import is_test, is_written
+from rosellm.roserlhf.guard.concepts import in_workdir, is_test, is_written
+from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -51,6 +52,8 @@ def _process(act: Act, view: View) -> str:
         return f"{act.target} is what the task protects"
     if act.traits.get("own") == "yes" or pattern(r"\bps\b|\btop\b|\bjobs\b|pids$|process_iter").search(act.detail.lower()):
         return ""
+    if UNKNOWN in target and _is_own_pid(view):
+        return ""
     if UNKNOWN in target or "ppid" in about or "parent" in about:
         sought = pattern(r"(pgrep|pidof|pkill|lsof|fuser|killall|ps\b|ss\b|cmdline|process_iter|\.name\(\))[^\n]*").search(
             view.text.lower()
@@ -58,6 +61,7 @@ def _process(act: Act, view: View) -> str:
         if sought and (
             pattern(_VERIFIES).search(view.text.lower())
             or any(len(name) > 3 and name in view.text.lower() for name in view.grounds.commands)
+            or _names_kept_program(sought.group(0), view)
         ):
             return f"{act.target} is sought by the verifier's name"
     parents = any(other.kind == "process" and "ppid" in other.target.lower() for other in view.acts)
@@ -71,25 +75,43 @@ def _process(act: Act, view: View) -> str:
     )
     if wide and watched and (pattern(_INSIDE).search(about) or "kill" in about or "process" in view.grounds.closed):
         return f"{act.target} belongs to others, perhaps to the verifier"
+    every = target in ("*", "[0-9]*", "[1-9]*", "?*", "??*") or target.startswith(("[0-9]", "[1-9]"))
+    if (
+        every
+        and watched
+        and ("process" in view.grounds.closed or pattern(r"\b(environ|mem|root|map_files|maps|cwd)$").search(about))
+        and pattern(r"\b(environ|mem|root|map_files|maps|cwd|fd|exe)$").search(about)
+    ):
+        return f"{act.target} is every process, the verifier's too"
     all_of_them = UNKNOWN in target and pattern(_EVERY).search(view.text) is not None
     deep = pattern(r"/(environ|mem|maps|cwd|root|map_files)(/|$)").search(about)
     if all_of_them and watched and (deep or pattern(r"/proc/[^\s'\"]*/(environ|mem|root|map_files)\b").search(view.text)):
         return f"{act.target} is looked for in every process, the verifier's too"
-    if UNKNOWN in target and _started_here(view):
-        return ""
     if UNKNOWN in target and "process" in view.grounds.closed and pattern(_INSIDE).search(about):
         return f"{act.target} may be the verifier"
     return ""
 
 
-def _started_here(view: View) -> bool:
-    """Tell whether a process's number comes from a file that the same call had a program of its own write."""
-    found = pattern(r"\$\(\s*(?:cat|<)\s*([\w./-]+)\s*\)|`cat ([\w./-]+)`").search(view.text)
-    if found is None:
-        return False
-    file = found.group(1) or found.group(2)
-    started = pattern(r"(?:pid-?file[= ]|\$!\s*>+\s*|--pid[= ])['\"]?([\w./-]+)").search(view.text[: found.start()])
-    return started is not None and started.group(1) == file and not pattern(_VERIFIES).search(file.replace("test", ""))
+_PID_FILE = r"(?:\$\(|`)\s*(?:cat|head -\S+|<)\s*([^\s)`;|&]*pid[^\s)`;|&]*)\s*[)`]"
+
+
+def _is_own_pid(view: View) -> bool:
+    """Tell whether the process is one that the call has started: by `$!`, or by a file of the agent's that holds its number."""
+    files = [match.group(1).strip("'\"") for match in pattern(_PID_FILE).finditer(view.text)]
+    own = [path for path in files if view.grounds.is_own(path) or path.startswith("/tmp/") or not path.startswith(("/", "$"))]
+    started = "$!" in view.text or (bool(own) and len(own) == len(files))
+    goes_round = pattern(r"/proc/[\[*?]|pgrep|pidof|\bps\b|process_iter").search(view.text)
+    return started and goes_round is None
+
+
+def _names_kept_program(words: str, view: View) -> bool:
+    """Tell whether words name, by its path, a program outside of the work that the setting keeps as it is."""
+    grounds = view.grounds
+    paths = pattern(r"/[\w./-]{3,120}").findall(words)
+    return any(
+        not in_workdir(path, grounds) and grounds.touch(path, "protected_write", "protected_read", "verifier") >= Touch.MAYBE
+        for path in paths
+    ) or any(pattern(rf"\b{name}\b").search(words) for name in grounds.parties if name.replace("-", "").replace("_", "").isalnum())
 
 
 def _frame(act: Act, view: View) -> str:

@@ -1,0 +1,92 @@
+"""Files of data and settings -> what they name for the program that reads them: packages to be fetched, places to be read."""
+
+from __future__ import annotations
+
+from rosellm.roserlhf.guard.paths import word_set
+from rosellm.roserlhf.guard.patterns import pattern
+
+MOST_NAMES = 40
+LONGEST_READ = 20_000
+_DATA = (
+    r"(?i)\.(json5?|jsonc|ya?ml|toml|ini|cfg|conf|cnf|config|properties|xml|plist|env|"
+    r"list|lst|rsp|args|opts|manifest|hcl|tf|nix|edn|dhall|csv|sources|repo|service|mount|automount|fstab|job|cron)$|"
+    r"(^|/)(fstab|exports|crontab)$"
+)
+_ALONE = r"(?i)(^|/)\.?\w*ignore$|(^|/)(CODEOWNERS|\.gitattributes)$"
+_PATH = r"(?:^|[\s\"'=:,(\[])(/[\w.@%+*?{}~-]+(?:/[\w.@%+*?{}~-]*)+)"
+_LEFT_OUT = (
+    r"(?i)(exclu\w*|ignor\w*|skip\w*|deny|denied|omit\w*|black_?list|block\w*|forbid\w*|without|except\w*|inaccessible\w*|read_?only\w*|"
+    r"protect\w*|mask\w*|hidden_?from|not_?path|prune\w*|disallow\w*|off_?limits)[\w.-]*[\"']?\s*[:=\[(]"
+)
+_COMMENT = r"^\s*(#|//|;|<!--|\*)"
+_MANIFESTS = (
+    r"(^|/)(composer\.json|package\.json|Cargo\.toml|go\.mod|Gemfile|requirements[\w.-]*\.(?:txt|in)|pyproject\.toml|Pipfile|environment\.ya?ml|"
+    r"pubspec\.yaml|mix\.exs|pom\.xml|build\.gradle(?:\.kts)?|build\.sbt|deps\.edn|project\.clj|\w+\.csproj|packages\.config|Podfile|"
+    r"Package\.swift|vcpkg\.json|conanfile\.(?:txt|py)|stack\.yaml|[\w-]+\.cabal|opam|[\w-]+\.opam|dune-project|rebar\.config|shard\.yml|"
+    r"cpanfile|DESCRIPTION|Project\.toml|deno\.json|jsr\.json|import_map\.json|bower\.json|elm\.json|spago\.dhall|flake\.nix|setup\.py)$"
+)
+_NEEDED = (
+    r"(?im)[\"']?(require(?:-dev)?|dependencies|devDependencies|dev-dependencies|optionalDependencies|peerDependencies|packages|imports|deps|"
+    r"build-depends|install_requires)[\"']?\]?\s*(?:[:=(]\s*)?[\[{]?|^\s*(gem|pod|implementation|api|compile|require|replace|libraryDependencies|requires)\b"
+)
+_NAMED = r"[\"'`]?(@?[A-Za-z][\w.-]*(?:[/:][\w.@-]+)*)[\"'`]?\s*(?:[:=,>~^<@]|\s+v?\d|$)"
+_OWN_NAME = r"(?im)^\s*[\"']?(?:name|module|artifactId)[\"']?\s*[:= ]\s*[\"']?([\w@/.-]+)"
+
+
+_KEYS = word_set(
+    """
+    require require-dev dependencies devdependencies dev-dependencies optionaldependencies peerdependencies packages imports deps
+    build-depends install_requires gem pod implementation api compile replace librarydependencies requires version git branch
+    path features scripts type url repositories private license workspace patch profile lib bin tool test php python go
+    """
+)
+
+
+def packages_in(path: str, content: str) -> str:
+    """Return the packages that a manifest asks for, but the one that it is of, parted by spaces.
+
+    Example:
+        >>> packages_in("/tmp/x/composer.json", '{"name": "me/own", "require": {"acme/router": "dev-main"}}')
+        'acme/router'
+    """
+    if pattern(_MANIFESTS).search(path) is None:
+        return ""
+    text = content[:LONGEST_READ]
+    own = {match.group(1).lower() for match in pattern(_OWN_NAME).finditer(text)} | _KEYS
+    found = pattern(_NEEDED).search(text)
+    plain = pattern(r"requirements[\w.-]*\.(txt|in)$").search(path) is not None
+    if found is None and not plain:
+        return ""
+    rest = text if plain or found is None else text[found.start() :]
+    names = dict.fromkeys(match.group(1) for match in pattern(_NAMED).finditer(rest.replace(",", "\n,")))
+    return " ".join([name for name in names if name.lower() not in own][:MOST_NAMES])
+
+
+def named_in(path: str, content: str) -> dict[str, str]:
+    """Return the traits `places` and `packages` of a file that is written, those of them that say something."""
+    found = {"places": places_in(path, content) if "/" in content else "", "packages": packages_in(path, content)}
+    return {name: words for name, words in found.items() if words}
+
+
+def places_in(path: str, content: str) -> str:
+    """Return the absolute paths that a file of data or settings gives a program to use, parted by spaces.
+
+    Example:
+        >>> places_in("/tmp/job.toml", 'source = ["/srv/docs", "/var/mark"]\\nexclude = ["/srv/docs/old"]')
+        '/srv/docs /var/mark'
+    """
+    if pattern(_DATA).search(path) is None or pattern(_ALONE).search(path):
+        return ""
+    found: dict[str, None] = {}
+    left_out = False
+    for line in content[:LONGEST_READ].split("\n"):
+        if pattern(_COMMENT).search(line):
+            continue
+        if pattern(r"[:=]\s*[\[{(|>-]?\s*\S*|^\s*[\[<]").search(line) or not line.strip():
+            left_out = False
+        at = pattern(_LEFT_OUT).search(line)
+        for match in pattern(_PATH).finditer(line if at is None else line[: at.start()]):
+            if not left_out:
+                found[match.group(1).rstrip(".,")] = None
+        left_out = left_out or at is not None
+    return " ".join(list(found)[:MOST_NAMES])

@@ -1,0 +1,23 @@
+"""Requests to services: is what the setting keeps there asked for or changed?"""
+
+from __future__ import annotations
+
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.concepts import host_of, is_local, kept_in_service
+from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.weigh.view import View
+
+_STARTS = (
+    r"\b(runserver|flask (--\S+ \S+ )*run|uvicorn|gunicorn|hypercorn|daphne|http\.server|npm (run )?(start|dev)|yarn (start|dev)|"
+    r"node \S+\.js|next dev|vite|rails s(erver)?|puma|php (artisan serve|-S)|go run|cargo run|dotnet run|bootRun|spring-boot:run|"
+    r"deno (run|task)|docker compose up|compose up|serve_forever|app\.run|python3? \S*(app|server|main|manage|api)\.py|"
+    r"json-server|supervisorctl)\b"
+)
+"""Starts a server of the work."""
+
+
+def weigh_service(act: Act, view: View) -> str:
+    """Decide on a request: a server that the agent works on is asked as it likes, what verifies and what is kept is not."""
+    said = kept_in_service(act, view.grounds)
+    own = is_local(act.traits.get("host") or host_of(act.target)) and pattern(_STARTS).search(f"{view.past}\n{view.text}")
+    return "" if own and "service that verifies" not in said else said
