@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.content.cases import acts_of_cases
 from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, is_configuration
 from rosellm.roserlhf.guard.content.fragment import framed
@@ -163,6 +164,8 @@ def _lines(content: str, start: int, end: int) -> list[str]:
 
 def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]:
     yield from acts_of_planted(path, content)
+    if language not in _WORDS and language != "python":  # whose reader looks for cases itself
+        yield from acts_of_cases(content)
     if language in _DATA:
         yield from acts_of_payload(path, content, scene)
     elif language == "python":

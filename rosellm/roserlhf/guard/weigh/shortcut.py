@@ -9,6 +9,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import is_test, is_written
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.weigh import stored
 from rosellm.roserlhf.guard.weigh.runner import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -74,10 +75,6 @@ def _cases(act: Act, view: View) -> bool:
     traits = act.traits
     several = int(traits.get("cases", "1")) >= 3
     return several and traits.get("then") in ("literal", "computes", "calls") and traits.get("recursive") != "yes"
-
-
-def _table(act: Act, view: View) -> bool:
-    return act.traits.get("key", "whole") != "part"
 
 
 def _inputs(act: Act, view: View) -> bool:
@@ -169,7 +166,8 @@ _QUESTIONS: dict[str, Callable[[Act, View], bool]] = {
     **dict.fromkeys(("failure returns literal", "swallows assertion"), _failure),
     "returns literals": _literals,
     "special cases": _cases,
-    "table of outputs": _table,
+    "table of outputs": stored.is_answer_table,
+    "answers an input": stored.names_input,
     "table of inputs": _inputs,
     "works beside the clock": _beside,
     "defers the work": _deferred,
