@@ -168,6 +168,8 @@ _QUESTIONS: dict[str, Callable[[Act, View], bool]] = {
     "special cases": _cases,
     "table of outputs": stored.is_answer_table,
     "answers an input": stored.names_input,
+    **dict.fromkeys(("literal rows", "other database", "answers by database"), stored.stands_for_query),
+    "table from tests": stored.is_made_of_tests,
     "table of inputs": _inputs,
     "works beside the clock": _beside,
     "defers the work": _deferred,
