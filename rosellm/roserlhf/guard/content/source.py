@@ -64,7 +64,6 @@ _VERDICT = (
 )
 _EXTENSIONS = {
     "ruby": "rb",
-    "perl": "pl",
     "javascript": "js",
     "typescript": "ts",
     "julia": "jl",
