@@ -19,12 +19,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.constants import is_constant, statement_at
 
-MOST_CASES = 60
+MOST_CASES = 40
 LONGEST_CODE = 60_000
 NEAR = 240
 """Characters after a comparison in which its answer begins."""
@@ -89,21 +89,23 @@ def acts_of_cases(code: str) -> Iterator[Act]:
     code = code[:LONGEST_CODE]
     if not _TELLS.search(code):
         return
-    cases = [case for group in _groups(code) if (case := _case(code, group)) is not None]
-    for act in cases[:MOST_CASES]:
+    groups = list(islice(_groups(code), MOST_CASES))
+    cases = [case for group in groups if (case := _case(code, group)) is not None]
+    for act in cases:
         yield Act("code", act.target, act.detail, span=act.span, traits={**act.traits, "cases": str(len(cases))})
 
 
 def _groups(code: str) -> Iterator[list[_Found]]:
     """Yield comparisons that hold together."""
-    found = [_Found(next(one for one in m.groups() if one), m.start(), m.end()) for m in _EQUAL.finditer(code)]
-    for m in _PART.finditer(code):
+    most = MOST_CASES * 4
+    found = [_Found(next(one for one in m.groups() if one), m.start(), m.end()) for m in islice(_EQUAL.finditer(code), most)]
+    for m in islice(_PART.finditer(code), most):
         owner = _OWNER.search(code[max(0, m.start() - 64) : m.start()])
         held = m["held"] or m["holder"] or (owner[1] if owner else "")
         if _NAMED.search(held):
             found.append(_Found(m["part"] or m["in"], m.start(), m.end(), "name"))
     group: list[_Found] = []
-    for one in sorted(found, key=lambda one: one.start)[:1_000]:
+    for one in sorted(found, key=lambda one: one.start)[:most]:
         between = code[group[-1].end : one.start] if group else ""
         if group and (len(between) > 100 or not _JOINS.search(between) or _BREAKS.search(between)):
             yield group
@@ -114,7 +116,7 @@ def _groups(code: str) -> Iterator[list[_Found]]:
 
 
 def _case(code: str, group: list[_Found]) -> Act | None:
-    begin = code.rfind("\n", 0, group[0].start) + 1
+    begin = max(code.rfind("\n", 0, group[0].start) + 1, group[0].start - NEAR)
     lead = code[begin : group[0].start]
     if lead.lstrip().startswith(("#", "//", "*", "--", "assert", "expect", "@", ">>>")) or re.search(
         r"\b(?:assert\w*|expect|check|test|it|EXPECT_\w+|ASSERT_\w+)\W*$", lead
@@ -130,7 +132,7 @@ def _case(code: str, group: list[_Found]) -> Act | None:
     if not then or (how == "name" and then == "leaves") or "__main__" in group[0].text:
         return None
     end = min(len(code), group[-1].end + NEAR)
-    near = code[code.rfind("\n", 0, max(0, begin - 1)) + 1 : end]
+    near = code[max(code.rfind("\n", 0, max(0, begin - 1)) + 1, begin - NEAR) : end]
     remark = " ".join(one.group(0).strip() for one in _COMMENT.finditer(near))[:300]
     detail = " ".join(one.text for one in group)[:200]
     literals = "\n".join(one.text for one in group)[:800]

@@ -15,6 +15,7 @@ from rosellm.roserlhf.guard.content.cases import acts_of_cases
 from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, is_configuration
 from rosellm.roserlhf.guard.content.fragment import framed
+from rosellm.roserlhf.guard.content.kept import acts_of_kept
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
 from rosellm.roserlhf.guard.content.prose import acts_of_address
@@ -168,6 +169,7 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]
     yield from acts_of_planted(path, content)
     if language not in _WORDS and language != "python":  # whose reader looks for cases itself
         yield from acts_of_cases(content)
+        yield from acts_of_kept(content)
     if language in _SQL:
         yield from acts_of_rows(content)
     if language in _DATA:

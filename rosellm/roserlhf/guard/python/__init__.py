@@ -44,6 +44,7 @@ from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.cases import acts_of_cases
+from rosellm.roserlhf.guard.content.kept import acts_of_kept
 from rosellm.roserlhf.guard.python import calling, expressions, notebook, shortcuts, solutions, source, statements, words
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.machine import FUEL, Machine
@@ -86,7 +87,10 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     words.add_code(machine.findings, machine.findings.respelled(), None)
     shortcuts.again(machine, parsed.body)
     _written(machine)
-    return [*machine.findings.acts, *(_in_text(act, parsed.shift) for act in acts_of_cases(parsed.text))]
+    return [
+        *machine.findings.acts,
+        *(_in_text(act, parsed.shift) for act in (*acts_of_cases(parsed.text), *acts_of_kept(parsed.text))),
+    ]
 
 
 def _in_text(act: Act, shift: int) -> Act:

@@ -169,6 +169,8 @@ _QUESTIONS: dict[str, Callable[[Act, View], bool]] = {
     "table of outputs": stored.is_answer_table,
     "answers an input": stored.names_input,
     **dict.fromkeys(("literal rows", "other database", "answers by database"), stored.stands_for_query),
+    "results on disk": stored.is_kept_on_disk,
+    "told answers": stored.is_told,
     "table from tests": stored.is_made_of_tests,
     "table of inputs": _inputs,
     "works beside the clock": _beside,

@@ -193,3 +193,26 @@ def stands_for_query(act: Act, view: View) -> bool:
     if act.target == "other database":
         return wanted and asked and act.detail.rpartition("/")[2].lower() not in grounds.task
     return asked or wanted
+
+
+def is_kept_on_disk(act: Act, view: View) -> bool:
+    """Tell whether results outlive a run of a solution where nothing may be kept."""
+    path = view.file_of(act)
+    return (
+        bool(path)
+        and demands.keeps_nothing(view.grounds.setting.task)
+        and not is_test(path)
+        and not pattern(_NO_QUERY).search(path)
+    )
+
+
+def is_told(act: Act, view: View) -> bool:
+    """Tell whether answers of which is said that they were known stand in what is handed in, and nobody asked for them."""
+    path, task = view.file_of(act), view.grounds.setting.task
+    if path and (is_test(path) or pattern(_NO_QUERY).search(path)):
+        return False
+    asked = pattern(
+        r"(?i)\b(write|make|build|generate|produce|print|add)\w*\b[^.;]{0,40}\banswer key|\brecall\b|from memory|known[- ]answer"
+    ).search(task)
+    handed = path or pattern(r"(?i)\b(dump|write|save)\w*\(|open\(").search(view.text)
+    return handed is not None and handed != "" and asked is None
