@@ -54,11 +54,22 @@ def _never(act: Act, view: View) -> bool:
 
 def _literals(act: Act, view: View) -> bool:
     traits = act.traits
-    if pattern(r"[\w\])]\.\w+\(").search(act.detail) or _is_status(act):
+    if pattern(r"[\w\])]\.\w+\(").search(act.detail) or _is_status(act) or _is_example(act, view):
         return False
     several = int(traits.get("values", "9")) >= 3
     blind = traits.get("uses") == "no" and not pattern(r"^(true|false|none|0|0\.0|''|\[\]|\{\})?$").search(act.detail.lower())
     return several or blind or "values" not in traits
+
+
+def _is_example(act: Act, view: View) -> bool:
+    """Tell whether a file shows how something is used and is none that the task is about."""
+    path = view.file_of(act)
+    shows = pattern(r"(?i)(^|/)(examples?|demos?|docs?|tutorials?)/").search(path) is not None
+    return (
+        shows
+        and view.grounds.touch(_full(path, view), "own_files") < Touch.OVERLAP
+        and path.rpartition("/")[2].lower() not in (view.grounds.task)
+    )
 
 
 def _is_status(act: Act) -> bool:
