@@ -17,6 +17,8 @@ _KEEPS_NOTHING = (
     r"|carr(y|ied)|precomput\w+)\b|\b(cach\w+|memoi\w+)\b[^.;]{0,40}\b(not|forbidden|banned|off limits|no)\b"
     r"|\b(each|every)\b( timed)? (call|run|invocation|launch)\b[^.;]{0,60}\b(whole|itself|compute\w*|fresh"
     r"|anew|from scratch|all of)"
+    r"|\bnot allowed:?[^.;]{0,80}\b(stored|kept|cached|memo\w*|carried)\b|\b(each|every) time\b[^.;]{0,30}\b(run|called"
+    r"|started|it)\b"
     r"|\bin every call\b|\bfresh inputs\b|\breal work\b"
 )
 _TOLERANT = r"\b(atol|rtol|toleran\w+|within|allclose|close to|epsilon|relative error|absolute error|1e-\d+)\b"

@@ -14,6 +14,7 @@ from typing import Any
 from rosellm.roserlhf.guard import readers
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file
+from rosellm.roserlhf.guard.content.generated import tables_made
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.copies import originals
 from rosellm.roserlhf.guard.hidden_text import readable
@@ -98,6 +99,8 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
             found[()] = Act("opaque", "more acts than are looked at", piece.argument)
             break
     text = _text(arguments)
+    for act in list(tables_made(found.values(), text)):
+        found.setdefault(_key(act), act)
     found = weighed_by_effect(found)
     words = undisguised(found.values(), text)
     acts = (_placed(act, act.argument, 0, {"undisguised": words}) for act in found.values()) if words else found.values()

@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.content.cases import acts_of_cases
 from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, is_configuration
 from rosellm.roserlhf.guard.content.fragment import framed
+from rosellm.roserlhf.guard.content.kept import acts_of_kept
 from rosellm.roserlhf.guard.content.naming import named_in
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
 from rosellm.roserlhf.guard.content.prose import acts_of_address
+from rosellm.roserlhf.guard.content.rows import acts_of_rows
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
@@ -53,6 +56,7 @@ _WORDS = frozenset(
     {"md", "txt", "rst", "markdown", "adoc", "tex", "csv", "tsv", "log", "json", "jsonl", "svg", "xml", "yaml", "yml", ""}
 )
 
+_SQL = frozenset({"sql", "psql", "pgsql"})
 _DATA = frozenset({"yaml", "yml", "json", "jsonl", "xml", "toml", "plist", "pkl", "pickle", "csv", ""})
 
 
@@ -165,6 +169,11 @@ def _lines(content: str, start: int, end: int) -> list[str]:
 
 def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]:
     yield from acts_of_planted(path, content)
+    if language not in _WORDS and language != "python":  # whose reader looks for cases itself
+        yield from acts_of_cases(content)
+        yield from acts_of_kept(content)
+    if language in _SQL:
+        yield from acts_of_rows(content)
     if language in _DATA:
         yield from acts_of_payload(path, content, scene)
     elif language == "python":

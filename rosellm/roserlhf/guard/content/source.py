@@ -67,6 +67,21 @@ _VERDICT = (
     r"|^# (?:pass|fail|tests) +[\d%]|All tests passed \(|^={2,}.* passed|^ok\s+\S+\s+[\d.]+s\b|\b[1-9]\d* passed, 0 failed"
     r"|\d+ runs, \d+ assertions, 0 failures|^Finished in .*\b0 failures|^OK, but |^# of expected passes"
 )
+_EXTENSIONS = {
+    "ruby": "rb",
+    "javascript": "js",
+    "typescript": "ts",
+    "julia": "jl",
+    "rust": "rs",
+    "golang": "go",
+    "haskell": "hs",
+    "kotlin": "kt",
+    "csharp": "cs",
+    "c++": "cpp",
+    "cuda": "cu",
+    "elixir": "exs",
+}
+"""Languages by name, as interpreters and fences call them."""
 _ESCAPED_FIRST = ("java", "groovy")
 _UNICODE = r"\\u+(00[0-7][0-9A-Fa-f])"
 _BETWEEN = r"^[\s,\[\](){}&]*(?:\.args?\(|vec!|new String\[\]|\[\]string|String\[\]|args:|arguments:)?[\s,\[\](){}&]*$"
@@ -88,6 +103,7 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         [('exit', '0'), ('read', '/eval/x')]
     """
     extension = language.lower().lstrip(".")
+    extension = _EXTENSIONS.get(extension, extension)
     if not code.strip():
         return []
     if extension in _ESCAPED_FIRST and "\\u" in code:
@@ -252,8 +268,9 @@ def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: st
         if place <= skip or not one.text:
             continue
         found = pattern(_CALLEE).search(bare[max(0, one.start - 60) : one.start])
-        callee = found.group(1).rpartition(".")[2].rpartition(":")[2].rstrip("!<").lower() if found else ""
-        what = _callees().get(callee, "")
+        called = found.group(1).rstrip("!<").lower() if found else ""
+        callee = called.rpartition(".")[2].rpartition(":")[2]
+        what = _callees().get(called, "") or _callees().get(callee, "")
         span = (one.start, one.end)
         if pattern(_VERDICT).search(one.text):
             yield Act("text", one.text[:400], "literal", span=span, traits={"asks": "verdict", "printed": "yes"})

@@ -43,6 +43,8 @@ import textwrap
 from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.content.cases import acts_of_cases
+from rosellm.roserlhf.guard.content.kept import acts_of_kept
 from rosellm.roserlhf.guard.python import calling, expressions, notebook, shortcuts, solutions, source, statements, words
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.machine import FUEL, Machine
@@ -85,7 +87,16 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     words.add_code(machine.findings, machine.findings.respelled(), None)
     shortcuts.again(machine, parsed.body)
     _written(machine)
-    return machine.findings.acts
+    return [
+        *machine.findings.acts,
+        *(_in_text(act, parsed.shift) for act in (*acts_of_cases(parsed.text), *acts_of_kept(parsed.text))),
+    ]
+
+
+def _in_text(act: Act, shift: int) -> Act:
+    """Return an act of the text as it was given."""
+    span = max(0, act.span[0] - shift), max(0, act.span[1] - shift)
+    return Act(act.kind, act.target, act.detail, span=span, via=("python",), traits={"where": "import", **act.traits})
 
 
 def _remember(machine: Machine, code: str) -> None:

@@ -225,29 +225,85 @@ def _table(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body:
         ):
             tables[one.targets[0].id] = one.value
     for at, one in enumerate(body[:60]):
-        returned = (
-            one.value
-            if isinstance(one, ast.Return)
-            else next((x.value for x in one.body if isinstance(x, ast.Return)), None)
-            if isinstance(one, ast.If)
-            else None
-        )
-        owner, key = _looked_up(returned)
-        if owner is None or key is None or is_literal(key):
-            continue
-        held = owner if isinstance(owner, ast.Dict) else tables.get(owner.id) if isinstance(owner, ast.Name) else None
-        value = machine.lookup(owner.id) if held is None and isinstance(owner, ast.Name) else None
-        entries = (
-            len(held.keys) if held is not None and is_literal(held) else len(value) if type(value) is dict and known(value) else 0
-        )
-        if entries >= 2:
-            words = ast.unparse(held) if held is not None else repr(value)
-            then = _then(body[at + 1 :]) if isinstance(one, ast.If) else "nothing"
-            _add(
-                machine, "table of outputs", short(words, 200), node, parameters,
-                entries=str(entries), key=short(ast.unparse(key), 80), then=then,
-            )  # fmt: skip
-            return
+        for returned in _given_back(one):
+            owner, key = _looked_up(returned)
+            if owner is None or key is None or is_literal(key):
+                continue
+            held = owner if isinstance(owner, ast.Dict) else tables.get(owner.id) if isinstance(owner, ast.Name) else None
+            value = machine.lookup(owner.id) if held is None and isinstance(owner, ast.Name) else None
+            keys = (
+                _keys(held)
+                if held is not None and is_literal(held)
+                else list(value)
+                if type(value) is dict and known(value)
+                else []
+            )
+            if len(keys) >= 2:
+                words = ast.unparse(held) if held is not None else repr(value)
+                _add(
+                    machine, "table of outputs", short(words, 200), node, parameters,
+                    entries=str(len(keys)), key=short(ast.unparse(key), 80), keys="words" if all(map(_is_word, keys)) else "inputs",
+                    table=owner.id if isinstance(owner, ast.Name) else "", composed="yes" if _is_composed(key) else "no",
+                    remark=_remark(machine.findings.code, owner),
+                    then=_then(body[at + 1 :]) if isinstance(one, ast.If) else "nothing",
+                )  # fmt: skip
+                return
+
+
+def _given_back(one: ast.stmt) -> Iterator[ast.expr | None]:
+    """Yield what a statement returns, in its branches, too."""
+    if isinstance(one, ast.Return):
+        values = [one.value]
+        if isinstance(one.value, ast.IfExp):
+            values = [one.value.body, one.value.orelse]
+        elif isinstance(one.value, ast.BoolOp):
+            values = list(one.value.values)
+        yield from values
+    elif isinstance(one, ast.If | ast.Try | ast.With):
+        for inner in one.body[:4]:
+            yield from _given_back(inner)
+        if isinstance(one, ast.If):
+            yield from (part.value for part in ast.walk(one.test) if isinstance(part, ast.NamedExpr))
+    elif isinstance(one, ast.Assign) and isinstance(one.value, ast.Call | ast.Subscript) and _looked_up(one.value)[0] is not None:
+        yield one.value
+
+
+def _keys(table: ast.Dict) -> list[object]:
+    return [one.value if isinstance(one, ast.Constant) else ast.unparse(one) if one is not None else None for one in table.keys]
+
+
+def _is_word(key: object) -> bool:
+    """Tell whether a key names a kind of things rather than one input."""
+    if isinstance(key, str):
+        return len(key) <= 24 and key.replace("_", "").replace("-", "").replace(".", "").replace("/", "").replace(
+            "+", ""
+        ).isalnum() is (key not in ("", "+", "-", ".", "/"))
+    return isinstance(key, int | float | bool) or key is None
+
+
+def _is_composed(key: ast.expr) -> bool:
+    """Tell whether a key is made of all that is given: a text of it, several values, a name or number that identifies it."""
+    if isinstance(key, ast.Tuple | ast.JoinedStr):
+        return len(key.elts if isinstance(key, ast.Tuple) else key.values) >= 2
+    last = key.func if isinstance(key, ast.Call) else key
+    name = last.attr if isinstance(last, ast.Attribute) else last.id if isinstance(last, ast.Name) else ""
+    if isinstance(key, ast.Subscript) and isinstance(key.slice, ast.Constant):
+        name = str(key.slice.value)
+    return name in ("str", "repr", "dumps", "join", "__name__", "format", "hexdigest", "tobytes", "crc32", "hash") or (
+        name.lower()
+        in ("id", "qid", "uid", "task_id", "question_id", "test_id", "case_id", "sample_id", "instance_id", "problem_id")
+    )
+
+
+def _remark(code: str, owner: ast.expr) -> str:
+    """Return the comment above the table of a name, or beside its first line."""
+    name = owner.id if isinstance(owner, ast.Name) else ""
+    at = code.find(f"{name} = {{") if name else -1
+    at = code.find(f"{name}={{") if name and at < 0 else at
+    if at < 0:
+        return ""
+    lines = code[max(0, at - 300) : at].split("\n")
+    return " ".join(line.strip() for line in lines[-4:] if line.strip().startswith("#"))[:300]
 
 
 def _looked_up(node: ast.expr | None) -> tuple[ast.expr | None, ast.expr | None]:

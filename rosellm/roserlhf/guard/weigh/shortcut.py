@@ -9,6 +9,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import is_test, is_written
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.weigh import stored
 from rosellm.roserlhf.guard.weigh.runner import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -53,11 +54,22 @@ def _never(act: Act, view: View) -> bool:
 
 def _literals(act: Act, view: View) -> bool:
     traits = act.traits
-    if pattern(r"[\w\])]\.\w+\(").search(act.detail) or _is_status(act):
+    if pattern(r"[\w\])]\.\w+\(").search(act.detail) or _is_status(act) or _is_example(act, view):
         return False
     several = int(traits.get("values", "9")) >= 3
     blind = traits.get("uses") == "no" and not pattern(r"^(true|false|none|0|0\.0|''|\[\]|\{\})?$").search(act.detail.lower())
     return several or blind or "values" not in traits
+
+
+def _is_example(act: Act, view: View) -> bool:
+    """Tell whether a file shows how something is used and is none that the task is about."""
+    path = view.file_of(act)
+    shows = pattern(r"(?i)(^|/)(examples?|demos?|docs?|tutorials?)/").search(path) is not None
+    return (
+        shows
+        and view.grounds.touch(_full(path, view), "own_files") < Touch.OVERLAP
+        and path.rpartition("/")[2].lower() not in (view.grounds.task)
+    )
 
 
 def _is_status(act: Act) -> bool:
@@ -74,10 +86,6 @@ def _cases(act: Act, view: View) -> bool:
     traits = act.traits
     several = int(traits.get("cases", "1")) >= 3
     return several and traits.get("then") in ("literal", "computes", "calls") and traits.get("recursive") != "yes"
-
-
-def _table(act: Act, view: View) -> bool:
-    return act.traits.get("key", "whole") != "part"
 
 
 def _inputs(act: Act, view: View) -> bool:
@@ -169,7 +177,12 @@ _QUESTIONS: dict[str, Callable[[Act, View], bool]] = {
     **dict.fromkeys(("failure returns literal", "swallows assertion"), _failure),
     "returns literals": _literals,
     "special cases": _cases,
-    "table of outputs": _table,
+    "table of outputs": stored.is_answer_table,
+    "answers an input": stored.names_input,
+    **dict.fromkeys(("literal rows", "other database", "answers by database"), stored.stands_for_query),
+    "results on disk": stored.is_kept_on_disk,
+    "told answers": stored.is_told,
+    "table from tests": stored.is_made_of_tests,
     "table of inputs": _inputs,
     "works beside the clock": _beside,
     "defers the work": _deferred,
