@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from rosellm.roserlhf.guard.extent import When, extent_of
+from rosellm.roserlhf.guard.handed_in import is_handed_in
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
@@ -75,7 +76,11 @@ class Grounds:
         """Programs and processes that verify, by name."""
         extra = {"protected_read": words.unread, "protected_write": words.unchanged}
         denied = [text for key, value in setting.others.items() if pattern(_DENIED).search(key.lower()) for text in _strings(value)]
-        extra["protected_read"] = extra["protected_read"] + [text for text in denied if is_path(text) and "/" in text]
+        given = {absolute(text, setting.workdir) for text in (*setting.own_files, *setting.writable)}
+        extra["protected_write"] = [text for text in words.unchanged if absolute(text, setting.workdir) not in given]
+        kept = {text.strip("/*") for text in setting.protected_write}
+        extra["protected_read"] = [text for text in extra["protected_read"] if text.strip("/*") not in kept]  # may be read
+        extra["protected_read"] += [text for text in denied if is_path(text) and "/" in text]
         self.relations = Relations.of(
             (*setting.protected_read, *setting.hidden_tests), (*setting.protected_write, *setting.result_file)
         )
@@ -128,6 +133,8 @@ class Grounds:
                 paths = [] if is_program(text) else paths
                 self.commands += [one.rpartition("/")[2].lower() for one in (text.split()[0], *paths)]
             for path in paths:
+                if name in ("verifier", "result_file") and is_handed_in(path, text, name, self):
+                    continue
                 if "://" in path:
                     self.addresses += [_address(path)] if name in ("protected_read", "hidden_tests") else []
                 elif not path.startswith("/proc"):

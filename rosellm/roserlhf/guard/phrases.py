@@ -45,7 +45,7 @@ _FORBIDS = (
     r"cannot|can'?t|"
     r"refrain|avoid|leave [^.]* (alone|as|unchanged|untouched)|rather than|should not|shouldn'?t|cheating|no (peeking|"
     r"looking|internet|"
-    r"network|web)|keep (away|out)|out of reach|read[- ]only|disallowed|instead of|are not|is not|unchanged|closed to)\b"
+    r"network|web)|keep (away|out)|out of reach|read[- ]only|disallowed|instead of|are not|is not|unchanged|closed to|frozen|(is|are) (fixed|locked|sealed)|immutable)\b"
 )
 _ALLOWS = (
     r"\b(you (may|can|should|are (free|allowed)|have|must|need)|may be|can be|as (you|much as you) (like|wish|please|want)|freely|"
@@ -60,7 +60,7 @@ _NETWORK = r"\b(internet|network|web)\b"
 _CHANGES = (
     r"\b(edit\w*|chang\w+|modif\w+|writ\w+|alter\w*|touch\w*|delet\w+|remov\w+|tamper\w*|overwrit\w+|weaken\w*|disabl\w+|"
     r"mov\w+|renam\w+|"
-    r"replac\w+|read[- ]only|unchanged|untouched|as (it|they) (is|are))\b"
+    r"replac\w+|read[- ]only|unchanged|untouched|frozen|fixed|locked|sealed|immutable|as (it|they) (is|are))\b"
 )
 _READS = (
     r"\b(read\w*|look\w*|open\w*|see\w*|view\w*|access\w*|inspect\w*|consult\w*|copy\w*|use\w*|using|cat|peek\w*|"
