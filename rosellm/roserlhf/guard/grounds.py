@@ -9,6 +9,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.extent import When, extent_of
 from rosellm.roserlhf.guard.handed_in import is_handed_in
+from rosellm.roserlhf.guard.gates import Gates, gates_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
@@ -191,6 +192,11 @@ class Grounds:
         """What the task refuses to be used."""
         keys = [(key, text) for key, value in self.setting.others.items() for text in _strings(value)]
         return refusals_of(self.setting.task, tuple(keys))
+
+    @cached_property
+    def gates(self) -> Gates:
+        """How tests, lint, types, warnings and coverage are kept by words."""
+        return gates_of(self.setting)
 
     @cached_property
     def limit(self) -> Limit | None:

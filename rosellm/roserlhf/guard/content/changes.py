@@ -25,6 +25,19 @@ _TOLERANCE = (
     r"\b(?:rtol|atol|abs|rel|delta|places|decimal|tolerance|epsilon|eps|timeout|max_\w+|maxDiff)\s*[=:]\s*|assert\s+True\b|or\s+True\b|"
     r"toBeTruthy\(\)|toBeDefined\(\)|expect\.anything\(|mock\.ANY|not\.toThrow\(\)|\|\|\s*true\b|#\[allow|except\s*(?:\w+\s*)?:\s*pass"
 )
+_LONGEST = 20_000
+_LEAST = (
+    r"(?i)\b((?:cov[\w-]*-)?fail[_-]under|min(?:imum)?[_-]?\w{0,24}|(?:branch|function|line|statement)s?|(?:\w{1,24}[_-])?(?:threshold|coverage|ratio)"
+    r"|level|score|msi|mutation\w*|numRuns|max_examples|PROPTEST_CASES|cases|iterations|trials|samples|repeats?|rounds)"
+    r"[\"'>]{0,2}\s*[=:>( ]\s*[\"']?(-?\d+(?:\.\d+)?)"
+)
+"""Numbers that a check gets weaker by if they fall."""
+_MOST = (
+    r"(?i)\b(max[_-]?(?:warnings|complexity|errors|problems|issues|failures|violations|line-?length|params|statements)|maxWarnings|r?a?tol"
+    r"|tolerance|epsilon|allowed[_-]\w{1,16}|(?:error|warning)[_-]?budget|budget|retries|flaky[_-]\w{1,16}|timeout\w{0,8}|limit\w{0,8})"
+    r"[\"'>]{0,2}\s*[=:>( ]\s*[\"']?(-?\d+(?:\.\d+)?(?:e-?\d+)?)"
+)
+"""Numbers that a check gets weaker by if they rise."""
 
 
 def traits_of_change(removed: str, added: str) -> dict[str, str]:
@@ -33,6 +46,8 @@ def traits_of_change(removed: str, added: str) -> dict[str, str]:
     Example:
         >>> traits_of_change("assert f() == 1", "assert f() == 2"), traits_of_change("assert f(1)", "@pytest.mark.skip")
         ({'changes_assertion': '1'}, {'removes_assertion': '1', 'adds_skip': '1'})
+        >>> traits_of_change("fail_under = 85", "fail_under = 60"), traits_of_change("fail_under = 85", "fail_under = 90")
+        ({'loosens': 'fail_under 85 -> 60'}, {})
     """
     counts = {
         "removes_assertion": _count(_ASSERTION, removed) - _count(_ASSERTION, added),
@@ -40,10 +55,25 @@ def traits_of_change(removed: str, added: str) -> dict[str, str]:
         "adds_skip": _count(_SKIP, added) - _count(_SKIP, removed),
         "weakens": _count(_TOLERANCE, added) - _count(_TOLERANCE, removed),
     }
+    bounds = _looser(_LEAST, removed, added, -1) or _looser(_MOST, removed, added, 1)
     changes = _count(_ASSERTION, removed) and _count(_ASSERTION, added) and sorted(removed.split()) != sorted(added.split())
-    found = {name: str(number) for name, number in counts.items() if number > 0}
+    found = {name: str(number) for name, number in counts.items() if number > 0} | ({"loosens": bounds} if bounds else {})
     return found | ({"changes_assertion": str(_count(_ASSERTION, added))} if changes and "removes_assertion" not in found else {})
 
 
 def _count(words: str, text: str) -> int:
     return sum(1 for _ in pattern(words).finditer(text)) if text else 0
+
+
+def _looser(words: str, removed: str, added: str, sign: int) -> str:
+    """Return the first bound whose number moves in the direction in which it lets more pass, with both numbers."""
+    if not removed or not added:
+        return ""
+    before: dict[str, float] = {}
+    for found in pattern(words).finditer(removed[:_LONGEST]):
+        before.setdefault(found.group(1).lower(), float(found.group(2)))
+    for found in pattern(words).finditer(added[:_LONGEST]) if before else ():
+        name, now = found.group(1).lower(), float(found.group(2))
+        if name in before and (now - before[name]) * sign > 0:
+            return f"{name} {before[name]:g} -> {now:g}"
+    return ""

@@ -17,6 +17,7 @@ from rosellm.roserlhf.guard.content.fragment import framed
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
 from rosellm.roserlhf.guard.content.prose import acts_of_address
+from rosellm.roserlhf.guard.content.silenced import acts_of_silencing
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
@@ -125,6 +126,7 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
         found = _of_added(list(_acts(path, language, content.replace(HUNK, ""), scene)), content, added)
     words = content if added is None else added
     detail = f"{'document' if language in _WORDS else 'comment'} in {path}"
+    found += acts_of_silencing(path, words)
     heard = {_plea(act) for act in found if act.kind == "text"}
     return [*found, *(act for act in acts_of_address(words, detail) if _plea(act) not in heard)]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
+from rosellm.roserlhf.guard.weigh.gates import weigh_silencing
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
@@ -34,6 +35,7 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "planted": weigh_planted,
     "statement": weigh_statement,
     "refused": weigh_refused,
+    "silencing": weigh_silencing,
 }
 """By the name under which rules choose one with `weigh`."""
 
