@@ -235,7 +235,8 @@ def _keeps_expectations(act: Act, grounds: Grounds) -> bool:
     """Tell whether what tests expect must stay as it is, and a command does not name the agent's own tests alone."""
     kept = " ".join((*grounds.setting.protected_write, *grounds.setting.hidden_tests)).lower()
     if pattern(r"snap|golden|expect|fixture|cassette|tests?\b|spec\b|approved|baseline").search(kept) is None:
-        return False
+        if not (grounds.gates.tests or grounds.gates.weakening):
+            return False
     named = [word for word in act.detail.split() if "/" in word and not word.startswith("-")]
     places = [word if word.startswith("/") else f"{grounds.setting.workdir.rstrip('/')}/{word}" for word in named]
     return not places or not all(grounds.is_rather_own(place) for place in places)
