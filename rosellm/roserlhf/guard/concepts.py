@@ -281,6 +281,7 @@ def _uses_refused(act: Act, grounds: Grounds) -> bool:
 CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "foreign path": _foreign,
     "in own test": _in_own_test,
+    "in test file": lambda act, grounds: is_test(act.traits.get("in_file") or act.traits.get("file", "")),
     "given file": lambda act, grounds: grounds.touch(act.target, "own_files") >= Touch.OVERLAP,
     "near host": lambda act, grounds: is_near(host_of(act.target)),
     "known commit": lambda act, grounds: grounds.names_commit(act.target),

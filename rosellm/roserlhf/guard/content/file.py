@@ -14,6 +14,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, is_configuration
 from rosellm.roserlhf.guard.content.fragment import framed
+from rosellm.roserlhf.guard.content.neutered import LANGUAGES, acts_of_neutered
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
 from rosellm.roserlhf.guard.content.prose import acts_of_address
@@ -74,6 +75,8 @@ def language_of(path: str, content: str) -> str:
         return "dockerfile"
     if extension in ("py", "pyi", "pyw", "ipynb", "pth"):
         return extension if extension in ("ipynb", "pth") else "python"
+    if name.endswith(".cmake.in"):
+        return "cmake"
     if extension in ("sh", "bash", "zsh", "ksh", "command", "bats"):
         return "shell"
     if not extension and first:
@@ -179,6 +182,8 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]
         if "/.git/hooks/" in path or "/.husky/" in path:
             yield Act("define", path.rpartition("/")[2], "git hook")
     elif language and language not in _WORDS:
+        if language in LANGUAGES:
+            yield from acts_of_neutered(content, path)
         for act in acts_of_code(language, content, scene, path.rpartition("/")[0]):
             entering = "printed" in act.traits or (
                 act.kind in ("define", "detect") and act.target.startswith(("plugin ", "sql ", "test runner "))

@@ -13,6 +13,7 @@ from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_runner
 from rosellm.roserlhf.guard.weigh.shortcut import weigh_answering, weigh_proving, weigh_shortcut, weigh_weakening
+from rosellm.roserlhf.guard.weigh.steering import weigh_steering
 from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging
 from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
 
@@ -36,6 +37,7 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "statement": weigh_statement,
     "refused": weigh_refused,
     "silencing": weigh_silencing,
+    "steering": weigh_steering,
 }
 """By the name under which rules choose one with `weigh`."""
 
