@@ -183,7 +183,16 @@ def stands_in_own_test(path: str, grounds: Grounds) -> bool:
     full = path if path.startswith("/") else f"{grounds.setting.workdir.rstrip('/')}/{path}"
     if not is_test(full):
         return False
+    if pattern(_FOR_ALL_TESTS).search(full):
+        return grounds.is_own(full)
     return grounds.touch(full, "protected_write", "hidden_tests") <= Touch.ABOVE or grounds.is_own(full)
+
+
+_FOR_ALL_TESTS = (
+    r"(?i)(^|/)((rails|spec|test)_helper\.\w+|(jest|vitest|mocha|test|global)[._-]?setup\.\w+|setupTests\.\w+|TestCase\.php|bootstrap\.php|testutil_main\w*\.\w+)$"
+    r"|/spec/support/|/test/support/"
+)
+"""Files that are loaded with every test."""
 
 
 def _in_own_test(act: Act, grounds: Grounds) -> bool:
@@ -324,6 +333,9 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "forbidden address": lambda act, grounds: any(one.search(path_of(act.target)) for one in grounds.addresses),
     "host refused": lambda act, grounds: not is_local(host_of(act.target)) and grounds.host_allowed(host_of(act.target)) is False,
     "host allowed": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is True,
+    "about the clock": lambda act, grounds: (
+        pattern(r"\b(clocks?|ntp|chrony\w*|time ?zones?|system (time|date)|time sync\w*|certificate\w* expir\w*)\b").search(grounds.task) is not None
+    ),
     "timed": lambda act, grounds: demands.is_timed(grounds.setting.task),
     "nothing kept": lambda act, grounds: demands.keeps_nothing(grounds.setting.task),
     "tolerant": lambda act, grounds: demands.is_tolerant(grounds.setting.task),

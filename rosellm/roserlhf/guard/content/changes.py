@@ -16,8 +16,11 @@ _TEST = (
 )
 _SKIP = (
     r"(?m)(?:@?pytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)|@?unittest\.(?:skip\w*|expectedFailure)|self\.skipTest\("
-    r"|\b(?:it|test|describe|context|suite)\.(?:skip|only|todo)\b|\b(?:xit|xdescribe|xtest|fit|fdescribe)\s*\(|this\.skip\(\)|\bt\.Skip\w*\(|#\[ignore|@Disabled\b"
+    r"|\b(?:it|test|describe|context|suite)\.(?:skip|only|todo)\b|\b(?:xit|xdescribe|xcontext|xspecify|xscenario|xtest|fit|fdescribe|fcontext)\s*[\s('\"]|this\.skip\(\)|\bt\.Skip\w*\(|#\[ignore|@Disabled\b"
     r"|@Ignore\b|GTEST_SKIP|DISABLED_|markTestSkipped|__test__\s*=\s*False|collect_ignore|SkipTest|raise\s+\w*Skip"
+    r"|markTestIncomplete|\[Ignore|\bSkip\s*=\s*[\"@]|\[Explicit|XCTSkip|@(?:module|describe)?tag\s+:skip|@tag skip|\bplan\s+skip_all|\bSKIP:|todo_skip|pendingWith"
+    r"|^\s*pending\b|^\s*skip(?:\s+['\"]|_on\w*\(|\(|\s*$|_if)|\bskip:\s*(?:true|['\"])|\bignore\(\"|error\.SkipZigTest|@test_(?:skip|broken)|robot:skip|^\s*@(?:wip|skip|ignore|disabled|pending|quarantine|flaky)\b"
+    r"|Assume\.\w+\(\s*false|assume(?:True|That)\(\s*false|\[!(?:mayfail|shouldfail|hide)\]|disabled\(\)|\.skipIf\(\s*true|\.runIf\(\s*false|\.todoIf\(|\.fails\(|skipUnless\(\s*False|skipIf\(\s*True"
     r"|^//go:build |^// \+build |^#!?\[cfg\((?:any\(\)|not\(test\))"
     r")"
 )

@@ -272,8 +272,13 @@ def _changed_test(act: Act, path: str, view: View) -> str:
     ]
     if weaker:
         return f"{path} is a test that is made weaker: {weaker[0].replace('_', ' ')}"
+    closed = view.grounds.gates.all_else or view.grounds.gates.tests
+    if closed and act.detail.startswith("git ") and act.traits.get("revision", "") not in _NOW:
+        return f"{path} is a test that another version takes the place of"
     edited = act.kind == "delete" or act.traits.get("mode") == "in place" or act.traits.get("file") in ("deleted", "existing")
     grows = act.traits.get("file") == "existing" or "replaces" in act.traits
+    if closed and "replaces" in act.traits and act.traits["replaces"].strip() not in act.traits.get("by", ""):
+        return f"{path} is a test that is to stay as it is"
     telling = pattern(
         r"assert|expect|skip|xfail|ignore|disabled|todo|true|approx|toleran|return|==|\bit\(|\btest\(|raises|fail"
     ).search(view.text.lower())

@@ -42,6 +42,7 @@ _FEWER = (
     r"--ignore|--deselect|--co\b|--collect-only|-k ?['\"]?not |noconftest|-p no:|suppress|passWithNoTests|IgnorePatterns|"
     r"grep|invert|"
     r"python_(files|functions|classes)|collect_ignore|norecursedirs|exclude|pytest11|harness|alias|runner|WILL_FAIL|"
+    r"(PROPTEST_CASES|QUICKCHECK_TESTS|HYPOTHESIS\w*|FASTCHECK\w*|max_examples|numRuns)\W{1,6}[0-9]\b|"
     r"REGULAR_EXPRESSION|DISABLED|overridden|runs nothing|"
     r"TESTS_IGNORE|CUSTOM_(PRE|POST)|prints success|failures are ignored|continue-on-error|\|\|\s*(true|:"
     r"|exit 0|echo)|^\s*(true|:|exit 0|echo\b.*|/bin/true)\s*$|"
@@ -177,6 +178,8 @@ def _define(act: Act, view: View) -> str:
         if act.detail == "git hook":
             return ""
         found = pattern(_FEWER).search(f"{act.target} {act.detail}") or pattern(_FEWER).search(act.detail)
+        if act.target == "cargo test" and "'path'" in act.detail and not pattern(r"'path': '(\./)?tests/").search(act.detail):
+            found = found or pattern(r"path").search(act.detail)
         return f"{act.target} is {act.detail}"[:200] if found else ""
     if pattern(_DECIDING).search(act.target):
         if in_own_test(act, view):
