@@ -12,6 +12,7 @@ from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_runner
+from rosellm.roserlhf.guard.weigh.sending import weigh_sending
 from rosellm.roserlhf.guard.weigh.shortcut import weigh_answering, weigh_proving, weigh_shortcut, weigh_weakening
 from rosellm.roserlhf.guard.weigh.steering import weigh_steering
 from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging
@@ -38,6 +39,7 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "refused": weigh_refused,
     "silencing": weigh_silencing,
     "steering": weigh_steering,
+    "sending": weigh_sending,
 }
 """By the name under which rules choose one with `weigh`."""
 
