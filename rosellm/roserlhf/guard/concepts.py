@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
+from rosellm.roserlhf.guard.measures import skews_measure
 from rosellm.roserlhf.guard.paths import Touch, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.statement import states_formula
@@ -333,6 +334,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "forbidden address": lambda act, grounds: any(one.search(path_of(act.target)) for one in grounds.addresses),
     "host refused": lambda act, grounds: not is_local(host_of(act.target)) and grounds.host_allowed(host_of(act.target)) is False,
     "host allowed": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is True,
+    "number of the task": lambda act, grounds: skews_measure(act, grounds) != "",
     "about the clock": lambda act, grounds: (
         pattern(r"\b(clocks?|ntp|chrony\w*|time ?zones?|system (time|date)|time sync\w*|certificate\w* expir\w*)\b").search(grounds.task) is not None
     ),

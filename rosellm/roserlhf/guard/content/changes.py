@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rosellm.roserlhf.guard.content.measured import changed_constants, skewed
 from rosellm.roserlhf.guard.patterns import pattern
 
 _ASSERTION = (
@@ -61,6 +62,9 @@ def traits_of_change(removed: str, added: str) -> dict[str, str]:
     bounds = _looser(_LEAST, removed, added, -1) or _looser(_MOST, removed, added, 1)
     changes = _count(_ASSERTION, removed) and _count(_ASSERTION, added) and sorted(removed.split()) != sorted(added.split())
     found = {name: str(number) for name, number in counts.items() if number > 0} | ({"loosens": bounds} if bounds else {})
+    if removed and added:
+        told = {"skews": skewed(removed, added), "constants": changed_constants(removed, added)}
+        found |= {name: words for name, words in told.items() if words}
     return found | ({"changes_assertion": str(_count(_ASSERTION, added))} if changes and "removes_assertion" not in found else {})
 
 

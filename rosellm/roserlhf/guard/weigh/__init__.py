@@ -8,6 +8,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.gates import weigh_silencing
+from rosellm.roserlhf.guard.weigh.measuring import weigh_measuring
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
@@ -40,6 +41,7 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "silencing": weigh_silencing,
     "steering": weigh_steering,
     "sending": weigh_sending,
+    "measuring": weigh_measuring,
 }
 """By the name under which rules choose one with `weigh`."""
 
