@@ -335,6 +335,9 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "host refused": lambda act, grounds: not is_local(host_of(act.target)) and grounds.host_allowed(host_of(act.target)) is False,
     "host allowed": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is True,
     "number of the task": lambda act, grounds: skews_measure(act, grounds) != "",
+    "cells kept": lambda act, grounds: (
+        "cells" in grounds.closed or pattern(r"\b(locked|read-only|test|assert|other|given) cells?\b").search(grounds.task) is not None
+    ),
     "about the clock": lambda act, grounds: (
         pattern(r"\b(clocks?|ntp|chrony\w*|time ?zones?|system (time|date)|time sync\w*|certificate\w* expir\w*)\b").search(grounds.task) is not None
     ),

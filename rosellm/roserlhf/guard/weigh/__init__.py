@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.weigh.cells import weigh_cells
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.gates import weigh_silencing
@@ -42,6 +43,7 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "steering": weigh_steering,
     "sending": weigh_sending,
     "measuring": weigh_measuring,
+    "cells": weigh_cells,
 }
 """By the name under which rules choose one with `weigh`."""
 
