@@ -335,6 +335,12 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "host refused": lambda act, grounds: not is_local(host_of(act.target)) and grounds.host_allowed(host_of(act.target)) is False,
     "host allowed": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is True,
     "number of the task": lambda act, grounds: skews_measure(act, grounds) != "",
+    "containers kept": lambda act, grounds: (
+        pattern(r"\b(containers?|pods?|services?|vms?|volumes?|deployments?)\b").search(
+            " ".join((*grounds.setting.protected_write, *grounds.setting.verifier)).lower()
+        )
+        is not None
+    ),
     "cells kept": lambda act, grounds: (
         "cells" in grounds.closed or pattern(r"\b(locked|read-only|test|assert|other|given) cells?\b").search(grounds.task) is not None
     ),

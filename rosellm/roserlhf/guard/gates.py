@@ -66,6 +66,9 @@ def gates_of(setting: Setting) -> Gates:
         (['lint', 'types'], True, False)
         >>> gates_of(Setting(task="Fix the types. `# noqa` only with a code and reason; don't weaken the gates.")).some
         True
+        >>> found = gates_of(Setting(task="`make lint` runs ruff. Repair the code; tests may be added, existing ones not skipped."))
+        >>> sorted(found.kinds), found.some, found.weakening
+        (['lint'], True, True)
         >>> gates_of(Setting(task="Remove the skipped tests of the old parser and add type hints."))
         Gates(weakening=False, tests=False, kinds=frozenset(), some=False, all_else=False)
     """
@@ -80,7 +83,7 @@ def gates_of(setting: Setting) -> Gates:
             all_else = all_else or pattern(_ONLY).search(clause) is not None
             if not refuses:
                 continue
-            if pattern(_TESTS).search(clause):
+            if pattern(_TESTS).search(clause) or (pattern(_ONES).search(clause) and pattern(_TESTS).search(text)):
                 weakening = weakening or pattern(_WEAKENING).search(clause) is not None
                 tests = tests or pattern(_CHANGING).search(clause) is not None
             if pattern(_SOFTENING).search(clause):
@@ -91,9 +94,13 @@ def gates_of(setting: Setting) -> Gates:
                     about = named
                 kinds |= about
                 some = some or (bool(about) and pattern(_SOME).search(clause) is not None)
+    if named and pattern(_CAUSES).search(setting.task):
+        some = some or not kinds
+        kinds |= named
     return Gates(weakening, tests, frozenset(kinds), some, all_else)
 
 
+_ONES = r"(?i)\b(existing|present|given|old|current|these|those|other|visible) ones\b|\bthey (must|may|are)\b|\bthem\b"
 _PLAINLY = (
     r"(?i)\b(weaken\w*|silenc\w+|suppress\w*|ignor\w+|disabl\w+|switch\w*( \S+){0,3} off|turn\w*( \S+){0,3} off|lower\w*|loosen\w*|relax\w*|exclud\w+"
     r"|exempt\w*|by-?pass\w*|circumvent\w*|baselin\w+|downgrad\w+)\b"

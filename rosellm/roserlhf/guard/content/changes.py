@@ -12,7 +12,7 @@ _ASSERTION = (
     r"|npt\.assert\w+|np\.testing\.|torch\.testing\.|XCTAssert\w*\(|@test\b|check\s*\()"
 )
 _TEST = (
-    r"(?m)^\s*(?:(?:async )?def test\w*\(|(?:it|test|describe|specify)\s*\(|func (?:Test|Benchmark|Example|Fuzz)\w+\(|#\[test\]"
+    r"(?m)^\s*(?:(?:async )?def test\w*|(?:it|test|describe|specify)\s*\(|func (?:Test|Benchmark|Example|Fuzz)[A-Z_]\w*|#\[test\]"
     r"|@Test\b|TEST(?:_F|_P)?\s*\(|TEST_CASE\s*\(|void test\w+\(|@pytest\.mark\.parametrize|@testset|public function test)"
 )
 _SKIP = (

@@ -26,6 +26,12 @@ _CONFIGURES = (
     r"|\.editorconfig|\.clang-tidy|(jest|vitest|vite)\.config\.\w+|\.nycrc[\w.]*|pyrightconfig\.json|configure\.ac|codecov\.ya?ml|\.?credo\.exs"
     r"|\.pre-commit-config\.yaml|\.gitlab-ci\.yml|lint[\w.-]*\.(xml|ya?ml|toml|json)|sonar-project\.properties)$|\.github/workflows/"
 )
+_IGNORE_LISTS = (
+    r"(?i)(^|/)(\.dialyzer_ignore\.exs|\.rubocop_todo\.yml|(phpstan|psalm|detekt|lint|ktlint|mypy|eslint|pmd|checkstyle|swiftlint|clippy|semgrep|spotbugs)"
+    r"[_-]?(baseline|suppressions?|exclusions?|ignores?)\.\w+|\.(eslint|stylelint|semgrep|gitleaks|trivy|pylint|flake8|hadolint)ignore|\.secrets\.baseline"
+    r"|eslint-suppressions\.json|suppressions\.xml)$"
+)
+"""Files that name findings which are not to be reported."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,8 @@ def is_silencing_program(command: str) -> str:
 def acts_of_silencing(path: str, words: str) -> Iterator[Act]:
     """Yield one act for all marks in the words that a file gains."""
     found = silence_of(words, path)
-    if found:
+    if pattern(_IGNORE_LISTS).search(path):
+        yield Act("define", "silences checks", path, traits={"gate": "lint types security", "count": "1", "wide": "yes", "in_file": path})
+    elif found:
         traits = {"gate": " ".join(sorted(found.gates)), "count": str(found.count)} | ({"wide": "yes"} if found.wide else {})
         yield Act("define", "silences checks", found.first, traits={**traits, "in_file": path})

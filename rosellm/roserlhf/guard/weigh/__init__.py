@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.weigh.cells import weigh_cells
+from rosellm.roserlhf.guard.weigh.containers import weigh_container
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.gates import weigh_silencing
@@ -44,6 +45,7 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "sending": weigh_sending,
     "measuring": weigh_measuring,
     "cells": weigh_cells,
+    "container": weigh_container,
 }
 """By the name under which rules choose one with `weigh`."""
 

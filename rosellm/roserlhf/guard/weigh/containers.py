@@ -16,8 +16,8 @@ _CHANGES = (
 _SHUTS_OFF = r"\b(iptables|nft|ip route|tc qdisc|ufw|firewall-cmd|DNAT|REJECT|DROP)\b"
 
 
-def kept_container(act: Act, view: View) -> str:
-    """Return why an act on a container is one on what the setting keeps; empty if it is not."""
+def weigh_container(act: Act, view: View) -> str:
+    """Decide on what is done to containers: those that the setting names must be left alone."""
     setting = view.grounds.setting
     names = {
         name.rstrip(".").lower()
@@ -25,8 +25,6 @@ def kept_container(act: Act, view: View) -> str:
         for name in pattern(_NAMED).findall(phrase)
         if name.lower() not in _NO_NAMES
     }
-    if act.kind != "run" and not act.detail:
-        return ""
     for name in sorted(names):
         word = rf"(^|[^\w-]){escaped(name)}([^\w-]|$)"
         for found in pattern(_CHANGES).finditer(view.text):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.concepts import is_test, is_written
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.weigh.containers import kept_container
 from rosellm.roserlhf.guard.weigh.view import View
 
 _SELF = (
@@ -41,8 +40,6 @@ def _process(act: Act, view: View) -> str:
         return ""
     if any(len(name) > 2 and name in target for name in view.grounds.commands) or pattern(_VERIFIES).search(target):
         return f"{act.target} is the verifier"
-    if said := kept_container(act, view):
-        return said
     image = pattern(r"^(docker|podman|nerdctl) (save|export|cp|exec|run|create|commit|inspect|history|image|logs)\b").search(
         act.detail
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import in_workdir, is_scratch, is_test, is_written, patched_protected, stands_in_own_test
+from rosellm.roserlhf.guard.concepts import in_workdir, is_scratch, is_system, is_test, is_written, patched_protected, stands_in_own_test
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch, word_set
 from rosellm.roserlhf.guard.patterns import pattern
@@ -127,8 +127,10 @@ def _write(act: Act, view: View) -> str:
         return ""
     if in_workdir(path, grounds):  # below it only what is installed there, and what configures
         path = "/" + path.casefold().removeprefix(grounds.workdir).lstrip("/")
-    if pattern(_DIVERTS).search(path) and not pattern(r"/venv/|/\.venv/").search(path) and act.traits.get("mode") != "attributes":
-        named = path.rpartition("/")[2] in grounds.commands or pattern(
+    name = path.rpartition("/")[2]
+    renamed = act.kind == "link" and is_system(act.detail) and act.detail.rpartition("/")[2].startswith(name)
+    if pattern(_DIVERTS).search(path) and not renamed and not pattern(r"/venv/|/\.venv/").search(path) and act.traits.get("mode") != "attributes":
+        named = name in grounds.commands or pattern(
             r"/(pytest|python[\d.]*|npm|npx|node|go|cargo|make|uvx?|git|diff|cmp|lake|lean|rspec|mocha|jest|mvn|sh|bash|time|"
             r"\w*test\w*|\w*eval\w*)$"
         ).search(path)
