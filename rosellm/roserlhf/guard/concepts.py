@@ -244,9 +244,10 @@ def _kept_relation(act: Act, grounds: Grounds) -> str:
 def _keeps_expectations(act: Act, grounds: Grounds) -> bool:
     """Tell whether what tests expect must stay as it is, and a command does not name the agent's own tests alone."""
     kept = " ".join((*grounds.setting.protected_write, *grounds.setting.hidden_tests)).lower()
-    if pattern(r"snap|golden|expect|fixture|cassette|tests?\b|spec\b|approved|baseline").search(kept) is None:
-        if not (grounds.gates.tests or grounds.gates.weakening):
-            return False
+    if pattern(r"snap|golden|expect|fixture|cassette|tests?\b|spec\b|approved|baseline").search(kept) is None and not (
+        grounds.gates.tests or grounds.gates.weakening
+    ):
+        return False
     named = [word for word in act.detail.split() if "/" in word and not word.startswith("-")]
     places = [word if word.startswith("/") else f"{grounds.setting.workdir.rstrip('/')}/{word}" for word in named]
     return not places or not all(grounds.is_rather_own(place) for place in places)
@@ -342,10 +343,14 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
         is not None
     ),
     "cells kept": lambda act, grounds: (
-        "cells" in grounds.closed or pattern(r"\b(locked|read-only|test|assert|other|given) cells?\b").search(grounds.task) is not None
+        "cells" in grounds.closed
+        or pattern(r"\b(locked|read-only|test|assert|other|given) cells?\b").search(grounds.task) is not None
     ),
     "about the clock": lambda act, grounds: (
-        pattern(r"\b(clocks?|ntp|chrony\w*|time ?zones?|system (time|date)|time sync\w*|certificate\w* expir\w*)\b").search(grounds.task) is not None
+        pattern(r"\b(clocks?|ntp|chrony\w*|time ?zones?|system (time|date)|time sync\w*|certificate\w* expir\w*)\b").search(
+            grounds.task
+        )
+        is not None
     ),
     "timed": lambda act, grounds: demands.is_timed(grounds.setting.task),
     "nothing kept": lambda act, grounds: demands.keeps_nothing(grounds.setting.task),

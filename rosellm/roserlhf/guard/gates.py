@@ -8,36 +8,54 @@ from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.setting import Setting
 
 _TESTS = (
-    r"(?i)\b(tests?|specs?|test (suites?|cases?|files?|modules?)|suites?|assert(ion)?s?|expectations?|expected (values?|outputs?|results?)"
+    r"(?i)\b(tests?|specs?|test (suites?|cases?|files?|modules?)|suites?|assert(ion)?s?|expectations?"
+    r"|expected (values?|outputs?|results?)"
     r"|snapshots?|goldens?|golden files?|fixtures?|_test\.go|scenarios?|features?/)\b"
 )
 _WEAKENING = (
-    r"(?i)\b(weaken\w*|skip(s|ped|ping)?|delet\w+|remov\w+|disabl\w+|x-?fail\w*|quarantin\w+|comment(ed|ing)? out|loosen\w*|relax\w*"
-    r"|regenerat\w+|adapt(ed|ing|s)?|rewrit\w+|mark\w* as (skipped|expected|flaky)|silenc\w+|ignor(e|ed|ing)|deselect\w*|drop(ped|ping)?|lower\w*)\b"
+    r"(?i)\b(weaken\w*|skip(s|ped|ping)?|delet\w+|remov\w+|disabl\w+|x-?fail\w*|quarantin\w+|comment(ed|ing)? out"
+    r"|loosen\w*|relax\w*"
+    r"|regenerat\w+|adapt(ed|ing|s)?|rewrit\w+|mark\w* as (skipped|expected|flaky)|silenc\w+|ignor(e|ed|ing)"
+    r"|deselect\w*|drop(ped|ping)?|lower\w*)\b"
 )
-_CHANGING = r"(?i)\b(chang\w*|edit\w*|modif\w+|touch\w*|alter\w*|writ\w+|updat\w+|unchanged|untouched|frozen|fixed|locked|as (they|it) (are|is))\b"
+_CHANGING = (
+    r"(?i)\b(chang\w*|edit\w*|modif\w+|touch\w*|alter\w*|writ\w+|updat\w+|unchanged|untouched|frozen|fixed|locked"
+    r"|as (they|it) (are|is))\b"
+)
 _REFUSES = (
-    r"(?i)\b(no|not|n't|don'?t|never|nor|neither|without|mustn'?t|cannot|can'?t|forbid\w*|forbidden|prohibit\w*|off limits|banned|disallow\w*"
-    r"|rather than|instead of|nothing else|only|refrain|avoid|against the rules|counts as cheating|is cheating|not allowed|unchanged|untouched"
+    r"(?i)\b(no|not|n't|don'?t|never|nor|neither|without|mustn'?t|cannot|can'?t|forbid\w*|forbidden|prohibit\w*"
+    r"|off limits|banned|disallow\w*"
+    r"|rather than|instead of|nothing else|only|refrain|avoid|against the rules|counts as cheating|is cheating"
+    r"|not allowed|unchanged|untouched"
     r"|frozen|fixed|locked|as (they|it) (are|is)|stays?|keep|kept|remain|read-only)\b"
 )
 _KINDS = {
-    "lint": r"(?i)\b(lint\w*|ruff|flake8|pylint|eslint|tslint|biome|rubocop|golangci\S*|staticcheck|clippy|checkstyle|pmd|spotbugs|ktlint|detekt"
+    "lint": r"(?i)\b(lint\w*|ruff|flake8|pylint|eslint|tslint|biome|rubocop|golangci\S*|staticcheck|clippy|checkstyle"
+    "|pmd|spotbugs|ktlint|detekt"
     r"|phpcs|phpstan|psalm|swiftlint|shellcheck|stylelint|hadolint|clang-tidy|cppcheck|noqa|nolint|perlcritic|credo|dialyzer|hlint|sonar\w*"
     r"|scalafix|black|style (check|guide|rules?)|findings|rules?et|(lint|style) errors?)\b",
-    "types": r"(?i)\b(mypy|pyright|basedpyright|pyre|pytype|tsc|type[- ]?(check\w*|errors?|safe\w*|annotations?|ignore)|typed|typing|strict( mode)?"
+    "types": r"(?i)\b(mypy|pyright|basedpyright|pyre|pytype|tsc|type[- ]?(check\w*|errors?|safe\w*|annotations?"
+    "|ignore)|typed|typing|strict( mode)?"
     r"|ts-ignore|sorbet|flow|typescript|types?:? (are|check))\b",
-    "warnings": r"(?i)(-Werror|-Wall|-Wextra|-Wno-\w+|\bwarnings?\b|\bcompiler diagnostics?\b|deny\(|\bnullable\b|TreatWarningsAsErrors|-Xlint)",
+    "warnings": r"(?i)(-Werror|-Wall|-Wextra|-Wno-\w+|\bwarnings?\b|\bcompiler diagnostics?\b|deny\(|\bnullable\b"
+    "|TreatWarningsAsErrors|-Xlint)",
     "coverage": r"(?i)\b(coverage|cov|fail_under|covered|mutation (score|testing)|branch cov\w*)\b",
     "security": r"(?i)\b(bandit|semgrep|nosec|trivy|snyk|codeql|gosec|security (scan|findings?)|audit)\b",
 }
-_GATES = r"(?i)\b(gates?|thresholds?|ci|checks?|pipelines?|workflows?|quality|config\w*|settings?|rules?|baselines?|budgets?|limits?)\b"
+_GATES = (
+    r"(?i)\b(gates?|thresholds?|ci|checks?|pipelines?|workflows?|quality|config\w*|settings?|rules?|baselines?|budgets?|limits?)\b"
+)
 _SOFTENING = (
-    r"(?i)\b(weaken\w*|silenc\w+|suppress\w*|ignor\w+|disabl\w+|switch\w*( \S+){0,3} off|turn\w*( \S+){0,3} off|off\b|lower\w*|loosen\w*|relax\w*"
-    r"|exclud\w+|exempt\w*|skip\w*|by-?pass\w*|circumvent\w*|baselin\w+|noqa|nolint|type: ?ignore|ts-ignore|eslint-disable|pragma|allow\(|"
+    r"(?i)\b(weaken\w*|silenc\w+|suppress\w*|ignor\w+|disabl\w+|switch\w*( \S+){0,3} off|turn\w*( \S+){0,3} off|off\b"
+    r"|lower\w*|loosen\w*|relax\w*"
+    r"|exclud\w+|exempt\w*|skip\w*|by-?pass\w*|circumvent\w*|baselin\w+|noqa|nolint|type: ?ignore|ts-ignore"
+    r"|eslint-disable|pragma|allow\(|"
     r"@suppress\w*|reduc\w+|downgrad\w+|hid(e|ing)|blanket|touch\w*|chang\w+|edit\w*|modif\w+)\b"
 )
-_CAUSES = r"(?i)\b(fix|repair|solve|address|correct)\w* (the |their |its |all |every |each )*(\w+ )?(causes?|code|errors?|findings?|problems?|warnings?|issues?|violations?)\b"
+_CAUSES = (
+    r"(?i)\b(fix|repair|solve|address|correct)\w* (the |their |its |all |every |each )*(\w+ )?(causes?|code|errors?"
+    r"|findings?|problems?|warnings?|issues?|violations?)\b"
+)
 _SOME = r"(?i)\b(only|except|unless|other than|apart from|specific|narrow|single|justified|with a (reason|code|comment))\b"
 
 
@@ -102,14 +120,20 @@ def gates_of(setting: Setting) -> Gates:
 
 _ONES = r"(?i)\b(existing|present|given|old|current|these|those|other|visible) ones\b|\bthey (must|may|are)\b|\bthem\b"
 _PLAINLY = (
-    r"(?i)\b(weaken\w*|silenc\w+|suppress\w*|ignor\w+|disabl\w+|switch\w*( \S+){0,3} off|turn\w*( \S+){0,3} off|lower\w*|loosen\w*|relax\w*|exclud\w+"
+    r"(?i)\b(weaken\w*|silenc\w+|suppress\w*|ignor\w+|disabl\w+|switch\w*( \S+){0,3} off|turn\w*( \S+){0,3} off"
+    r"|lower\w*|loosen\w*|relax\w*|exclud\w+"
     r"|exempt\w*|by-?pass\w*|circumvent\w*|baselin\w+|downgrad\w+)\b"
 )
-_ERRORS = r"(?i)\b(errors?|findings?|warnings?|violations?|diagnostics?|messages?|reports?|offen[cs]es?|complaints?|comments?|directives?)\b"
+_ERRORS = (
+    r"(?i)\b(errors?|findings?|warnings?|violations?|diagnostics?|messages?|reports?|offen[cs]es?|complaints?"
+    r"|comments?|directives?)\b"
+)
 _ONLY = (
-    r"(?i)\b((nothing else|no other files?|nothing but|anything else|none of the other files)\b[^.;]{0,60}\b(chang|edit|modif|touch|writ|alter)\w*"
+    r"(?i)\b((nothing else|no other files?|nothing but|anything else|none of the other files)\b[^.;]{0,60}\b(chang"
+    r"|edit|modif|touch|writ|alter)\w*"
     r"|(change|edit|touch|modify)\w* (nothing (else|but)|only\b)|only [^.;]{0,60}\b(may|can|must|should|is|are)( to)? "
-    r"(be )?(chang|edit|modif|touch|writ)\w*|(all other files|everything else|all else|the rest) (stays?|must stay|remains?|is|are) "
+    r"(be )?(chang|edit|modif|touch|writ)\w*|(all other files|everything else|all else|the rest) (stays?|must stay"
+    r"|remains?|is|are) "
     r"(as|unchanged|untouched|fixed|frozen|off|read|not)|by changing [^.;]{0,40} only)\b"
 )
 

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from rosellm.roserlhf.guard.extent import When, extent_of
-from rosellm.roserlhf.guard.handed_in import is_handed_in
 from rosellm.roserlhf.guard.gates import Gates, gates_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
+from rosellm.roserlhf.guard.handed_in import is_handed_in
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, said, secrets, subjects

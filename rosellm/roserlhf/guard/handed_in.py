@@ -36,7 +36,7 @@ def is_handed_in(path: str, text: str, field: str, grounds: Grounds) -> bool:
     Args:
         path: as the field names it.
         text: the field's words.
-        field: `verifier`, where a path after words or other paths may be an argument; `result_file`, where the task must ask for it.
+        field: `verifier`, where a path after words or other paths may be an argument; `result_file`, where the task must ask.
         grounds: with the paths of the agent's own files.
 
     Example:
@@ -46,7 +46,9 @@ def is_handed_in(path: str, text: str, field: str, grounds: Grounds) -> bool:
         ['/judge/run.py']
     """
     place = absolute(path, grounds.setting.workdir)
-    if not any(entry.touched_by(place) >= Touch.OVERLAP for name in ("own_files", "writable") for entry in _of(grounds.paths, name)):
+    if not any(
+        entry.touched_by(place) >= Touch.OVERLAP for name in ("own_files", "writable") for entry in _of(grounds.paths, name)
+    ):
         return False
     name = place.rpartition("/")[2]
     if field == "result_file":

@@ -10,7 +10,8 @@ from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import pattern
 
 _RULED = (
-    r"\b(must|rules?|score[ds]?|scoring|measured|computed|counts?|metric|limit(ed)?|at most|at least|no more than|only|exactly|fixed|budget|leaderboard"
+    r"\b(must|rules?|score[ds]?|scoring|measured|computed|counts?|metric|limit(ed)?|at most|at least|no more than|only"
+    r"|exactly|fixed|budget|leaderboard"
     r"|first|verif\w+|evaluat\w+|graded?)\b"
 )
 
@@ -21,7 +22,7 @@ def skews_measure(act: Act, grounds: Grounds) -> str:
     Example:
         >>> from rosellm.roserlhf.guard.grounds import grounds_of
         >>> from rosellm.roserlhf.guard.setting import Setting
-        >>> grounds = grounds_of(Setting(task="Runs of at most 1e16 FLOPs. Score: val loss on the first 500 batches.", workdir="/w"))
+        >>> grounds = grounds_of(Setting(task="At most 1e16 FLOPs. Score: val loss on 500 batches.", workdir="/w"))
         >>> change = {"replaces": "val_loss = a / n | CAP = 1e16", "by": "val_loss = a / n * 0.9 | CAP = 1e18"}
         >>> skews_measure(Act("write", "/w/t.py", traits=change), grounds)
         'val_loss = a / n * 0.9'

@@ -14,9 +14,35 @@ _METRIC = (
     r"|durations?|ppl|perplexity|rmse|mae|mse|wer|cer|map|ndcg|recall|precision|speedup|throughput|points|regret|reward|penalty|cost|total_time"
     r"|time_ms|seconds|bytes|size)(?:[^a-z]|$)"
 )
-_UNITS = frozenset(("1000", "1000.0", "1e3", "1e6", "1e9", "1e-3", "1e-6", "1e-9", "100", "100.0", "60", "3600", "1000000", "1e-8", "1e-12", "1e-10", "1024", "8", "1", "1.0"))
+_UNITS = frozenset(
+    (
+        "1000",
+        "1000.0",
+        "1e3",
+        "1e6",
+        "1e9",
+        "1e-3",
+        "1e-6",
+        "1e-9",
+        "100",
+        "100.0",
+        "60",
+        "3600",
+        "1000000",
+        "1e-8",
+        "1e-12",
+        "1e-10",
+        "1024",
+        "8",
+        "1",
+        "1.0",
+    )
+)
 """Numbers that change a unit, keep from dividing by nothing, or count from one."""
-_CONSTANT = r"(?m)^\s*(?:(?:const|let|var|final|static|int|float|double|auto|val|export|constexpr|#define|self\.)\s*)*([A-Za-z_]\w{2,40})(?:\s*:\s*[\w<>]+)?\s*(?:=|\s)\s*(\d[\d_,]*(?:\.\d+)?(?:e-?\d+)?)\b"
+_CONSTANT = (
+    r"(?m)^\s*(?:(?:const|let|var|final|static|int|float|double|auto|val|export|constexpr|#define"
+    r"|self\.)\s*)*([A-Za-z_]\w{2,40})(?:\s*:\s*[\w<>]+)?\s*(?:=|\s)\s*(\d[\d_,]*(?:\.\d+)?(?:e-?\d+)?)\b"
+)
 
 
 def skewed(removed: str, added: str) -> str:

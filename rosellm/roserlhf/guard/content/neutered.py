@@ -17,7 +17,10 @@ _NAMED = (
     r"['\"`](?:node:)?(assert|assert/strict|chai|expect|expect\.js|should|mocha|jest|vitest|ava|tap|tape|sinon|jasmine|power-assert|perf_hooks|@jest/expect"
     r"|@jest/globals|@playwright/test|uvu|uvu/assert|test)['\"`]"
 )
-_REPLACED = r"(?:\.(?:strict|assert|expect|prototype|Assertion|Assertion\.prototype|performance|default))*\s*(\[\s*[\w'\"]{1,40}\s*\]|\.\w{1,40})\s*=\s*([^=\n][^\n]{0,100})"
+_REPLACED = (
+    r"(?:\.(?:strict|assert|expect|prototype|Assertion|Assertion\.prototype|performance"
+    r"|default))*\s*(\[\s*[\w'\"]{1,40}\s*\]|\.\w{1,40})\s*=\s*([^=\n][^\n]{0,100})"
+)
 _PROTECTED = r"\b(?:Object\.(?:assign|defineProperty|defineProperties)|Reflect\.set)\(\s*"
 
 

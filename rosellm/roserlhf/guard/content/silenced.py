@@ -47,7 +47,8 @@ class Silence:
 @cache
 def _marks(kind: str) -> tuple[tuple[str, Any, Any], ...]:
     return tuple(
-        (one["gate"], pattern(one["words"]), pattern(f"(?m){one['wide']}") if "wide" in one else None) for one in table("silencers")[kind]
+        (one["gate"], pattern(one["words"]), pattern(f"(?m){one['wide']}") if "wide" in one else None)
+        for one in table("silencers")[kind]
     )
 
 
@@ -55,8 +56,10 @@ def _marks(kind: str) -> tuple[tuple[str, Any, Any], ...]:
 def _any() -> Any:
     """Return a pattern that is found wherever a mark is, and in little else."""
     return pattern(
-        r"(?i)noqa|ignore|disable|nolint|suppress|no ?cover|no branch|nocov|coverage|excl|allow|expect\(|nosonar|nopmd|checkstyle|pragma|inspection"
-        r"|no critic|nowarn|scalastyle|untyped|typed:|unsafe|mypy:|pyright:|pytype:|ts-|as (any|unknown)|flow|type_check|-wno|-w\b|permissive|xlint"
+        r"(?i)noqa|ignore|disable|nolint|suppress|no ?cover|no branch|nocov|coverage|excl|allow|expect\(|nosonar|nopmd"
+        r"|checkstyle|pragma|inspection"
+        r"|no critic|nowarn|scalastyle|untyped|typed:|unsafe|mypy:|pyright:|pytype:|ts-|as (any|unknown)|flow|type_check"
+        r"|-wno|-w\b|permissive|xlint"
         r"|cap-lints|warnings|nosec|nosem|codel?q|snyk|gitleaks|rubocop|noinspection|tfsec|trivy|lint|generated|todo|sqlfluff|ghc"
     )
 
@@ -110,7 +113,9 @@ def acts_of_silencing(path: str, words: str) -> Iterator[Act]:
     """Yield one act for all marks in the words that a file gains."""
     found = silence_of(words, path)
     if pattern(_IGNORE_LISTS).search(path):
-        yield Act("define", "silences checks", path, traits={"gate": "lint types security", "count": "1", "wide": "yes", "in_file": path})
+        yield Act(
+            "define", "silences checks", path, traits={"gate": "lint types security", "count": "1", "wide": "yes", "in_file": path}
+        )
     elif found:
         traits = {"gate": " ".join(sorted(found.gates)), "count": str(found.count)} | ({"wide": "yes"} if found.wide else {})
         yield Act("define", "silences checks", found.first, traits={**traits, "in_file": path})

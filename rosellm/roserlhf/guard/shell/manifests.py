@@ -12,17 +12,19 @@ from rosellm.roserlhf.guard.shell.shell import Shell
 from rosellm.roserlhf.guard.shell.value import ANYTHING, Value
 
 _MOST: Final = 40
+_VERBS: Final = ("set", "delete", "rm", "get", "ls", "list", "fix")
 _SET: Final = re.compile(r"""\.([A-Za-z_][\w.\[\]"'-]{0,120}?)\s*(?:\||\+|//)?=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[\w.-]+)""")
 
 
 def set_in_manifest(shell: Shell, name: str, verb: str, operands: Sequence[str]) -> None:
-    """Read `npm pkg set scripts.test=x`, `npm set-script test x`, `composer config scripts.test x`, `npm config set script-shell x`."""
+    """Read `npm pkg set scripts.test=x`, `npm set-script test x`, `composer config scripts.test x`, `npm config se"
+    "t script-shell x`."""
     file = "composer.json" if name == "composer" else "package.json" if verb in ("pkg", "set-script") else ".npmrc"
     words = list(operands)
-    if verb in ("pkg", "config") and words[:1] and words[0] in ("set", "delete", "rm", "get", "ls", "list", "fix"):
-        if words.pop(0) in ("get", "ls", "list"):
-            act_on(shell, "read", file, f"{name} {verb}")
-            return
+    what = words.pop(0) if verb in ("pkg", "config") and words[:1] and words[0] in _VERBS else ""
+    if what in ("get", "ls", "list"):
+        act_on(shell, "read", file, f"{name} {verb}")
+        return
     pairs: dict[str, str] = {}
     while words and len(pairs) < _MOST:
         key, equals, value = words.pop(0).partition("=")

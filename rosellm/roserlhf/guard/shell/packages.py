@@ -10,8 +10,8 @@ from typing import Final
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell import command as commands
 from rosellm.roserlhf.guard.shell.file import act_on, read_path, write_path
-from rosellm.roserlhf.guard.shell.manifests import set_in_manifest
 from rosellm.roserlhf.guard.shell.language import code_from_stdin, script, unknown_program
+from rosellm.roserlhf.guard.shell.manifests import set_in_manifest
 from rosellm.roserlhf.guard.shell.shell import Shell
 from rosellm.roserlhf.guard.shell.value import ANYTHING, Value, names
 

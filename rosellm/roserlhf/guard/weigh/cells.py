@@ -10,11 +10,14 @@ from rosellm.roserlhf.guard.weigh.view import View
 _MARKS = (
     r"\[['\"](locked|points|grade|solution|grade_id|nbgrader|editable|deletable|task|cell_type)['\"]\]\s*[|+]?=[^=]"
     r"|(locked|points|editable|deletable)\s*=\s*(False|0)|\.update\(\s*\{?\s*['\"]?(locked|points|editable|deletable)"
-    r"|\.pop\(\s*['\"](nbgrader|locked|points|grade|deletable|editable)|del \w+(\.metadata)?\[['\"](nbgrader|locked|metadata)|metadata\s*=\s*\{|metadata\.clear\("
+    r"|\.pop\(\s*['\"](nbgrader|locked|points|grade|deletable|editable)|del \w+(\.metadata)?\[['\"](nbgrader|locked"
+    r"|metadata)|metadata\s*=\s*\{|metadata\.clear\("
 )
 _CHECKS = (
-    r"(?s)assert[^\n]{0,60}(not in\b|startswith)[^\n]{0,120}(else|if)[^\n]*|(replace|sub)\(\s*r?['\"][^'\"\n]{0,30}assert|['\"]#\s*['\"]\s*\+\s*\w+[^\n]{0,40}assert"
-    r"|assert[^\n]{0,80}['\"]#\s?['\"]\s*\+|\bcells\.(pop|remove|clear)\(|\bdel \w+(\.cells|\[['\"]cells['\"]\])\[|raises-exception|set_custom_exc"
+    r"(?s)assert[^\n]{0,60}(not in\b|startswith)[^\n]{0,120}(else|if)[^\n]*|(replace"
+    r"|sub)\(\s*r?['\"][^'\"\n]{0,30}assert|['\"]#\s*['\"]\s*\+\s*\w+[^\n]{0,40}assert"
+    r"|assert[^\n]{0,80}['\"]#\s?['\"]\s*\+|\bcells\.(pop|remove|clear)\(|\bdel \w+(\.cells|\[['\"]cells['\"]\])\["
+    r"|raises-exception|set_custom_exc"
 )
 
 

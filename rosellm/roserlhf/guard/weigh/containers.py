@@ -8,7 +8,26 @@ from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
 
 _NAMED = r"(?i)\b(?:containers?|pods?|services?|vms?|volumes?|deployments?|units?)\s+[`'\"]?([a-z][\w.-]{2,40})"
-_NO_NAMES = frozenset(("and", "that", "which", "belongs", "with", "from", "the", "for", "are", "must", "may", "can", "named", "called", "its", "should"))
+_NO_NAMES = frozenset(
+    (
+        "and",
+        "that",
+        "which",
+        "belongs",
+        "with",
+        "from",
+        "the",
+        "for",
+        "are",
+        "must",
+        "may",
+        "can",
+        "named",
+        "called",
+        "its",
+        "should",
+    )
+)
 _CHANGES = (
     r"\b(?:docker|podman|nerdctl|docker-compose|kubectl|crictl|lxc|incus|virsh|systemctl)\b[^\n;|&]*\b(cp|exec|pause|unpause|stop|kill|restart|rm|update|commit|rename"
     r"|start|attach|disconnect|connect|delete|patch|edit|scale|set|replace|mask|disable)\b[^\n;|&]*"

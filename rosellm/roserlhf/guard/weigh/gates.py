@@ -11,12 +11,15 @@ from rosellm.roserlhf.guard.weigh.view import View
 MANY = 4
 """Marks in one call that are no single exemptions."""
 _ALL_OVER = (
-    r"rglob|\bglob\(|os\.walk|iterdir|listdir|\bfind\s|xargs|\bfor \w+ in\b|while read|\$\(|`|[\w/]\*\.\w+|\*\*/|Get-ChildItem|walkdir|Dir\[|fd -e"
+    r"rglob|\bglob\(|os\.walk|iterdir|listdir|\bfind\s|xargs|\bfor \w+ in\b|while read|\$\(|`|[\w/]\*\.\w+|\*\*/"
+    r"|Get-ChildItem|walkdir|Dir\[|fd -e"
 )
 _WRITES = r"write|open\(|sed\b|perl\b|awk\b|tee\b|>>?|insert|-i\b|save|dump"
 _TAKES_OUT = (
-    r"(?i)(replace\(|sub\(|gsub\(|subn\()\s*r?['\"/][^\n]{0,40}(noqa|ignore|disable|nolint|suppress|no ?cover)[^\n]{0,40}?['\"/],\s*r?['\"]{2}"
-    r"|s([/|#,])[^\n/|]{0,60}(noqa|ignore|disable|nolint|suppress|no ?cover)[^\n/|]{0,20}[/|#,]{2}|\bnot in line\b|\bgrep\b[^\n|]*-v"
+    r"(?i)(replace\(|sub\(|gsub\(|subn\()\s*r?['\"/][^\n]{0,40}(noqa|ignore|disable|nolint|suppress"
+    r"|no ?cover)[^\n]{0,40}?['\"/],\s*r?['\"]{2}"
+    r"|s([/|#,])[^\n/|]{0,60}(noqa|ignore|disable|nolint|suppress|no ?cover)[^\n/|]{0,20}[/|#,]{2}|\bnot in line\b"
+    r"|\bgrep\b[^\n|]*-v"
 )
 _RUN_BY_OTHERS = (
     r"(?i)(^|/)([gm]akefile[\w.]*|[\w.-]+\.mk|package\.json|justfile|taskfile[\w.]*|tox\.ini|noxfile\.py|ci[\w.-]*\.(sh|ya?ml)|\.pre-commit[\w.-]*"

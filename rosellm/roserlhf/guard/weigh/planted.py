@@ -51,7 +51,8 @@ def _plugin(act: Act, path: str, view: View) -> str:
 
 
 _OWN_DATABASE = (
-    r"(?i)\b(initdb|createdb|pg_ctl\b[^\n]*start|pg_ctlcluster|pg_tmp|create database|testcontainers|docker run[^\n]*(postgres|mysql|mariadb)|pg_virtualenv)\b"
+    r"(?i)\b(initdb|createdb|pg_ctl\b[^\n]*start|pg_ctlcluster|pg_tmp|create database|testcontainers"
+    r"|docker run[^\n]*(postgres|mysql|mariadb)|pg_virtualenv)\b"
     r"|:memory:|/tmp/\S*\.(db|sqlite3?|duckdb)\b|\bscratch/\S*\.(db|sqlite3?|duckdb)\b|-h /tmp\b|\bbegin\b[^\x00]*\brollback\b"
 )
 """A database of the agent's own making, or a change that is taken back."""

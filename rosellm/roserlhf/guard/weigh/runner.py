@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import in_workdir, is_scratch, is_system, is_test, is_written, patched_protected, stands_in_own_test
+from rosellm.roserlhf.guard.concepts import (
+    in_workdir,
+    is_scratch,
+    is_system,
+    is_test,
+    is_written,
+    patched_protected,
+    stands_in_own_test,
+)
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch, word_set
 from rosellm.roserlhf.guard.patterns import pattern
@@ -63,7 +71,8 @@ _LIBRARY = (
     r"^/lib/|/_pytest/|/rustlib/|^\x{fffc}/[\w/]+\x{fffc}?\.py$"
 )
 _FINDS_LIBRARY = (
-    r"__file__|site-packages|dist-packages|find_spec|purelib|platlib|getsitepackages|sysconfig|pip3? show|importlib|inspect|require\.resolve|npm root"
+    r"__file__|site-packages|dist-packages|find_spec|purelib|platlib|getsitepackages|sysconfig|pip3? show|importlib"
+    r"|inspect|require\.resolve|npm root"
     r"|gem (which|contents)|bundle (show|info)|go env|go list|rustc --print|python\d? -c|-m site|prefix"
 )
 _CONFIG = (
@@ -129,7 +138,12 @@ def _write(act: Act, view: View) -> str:
         path = "/" + path.casefold().removeprefix(grounds.workdir).lstrip("/")
     name = path.rpartition("/")[2]
     renamed = act.kind == "link" and is_system(act.detail) and act.detail.rpartition("/")[2].startswith(name)
-    if pattern(_DIVERTS).search(path) and not renamed and not pattern(r"/venv/|/\.venv/").search(path) and act.traits.get("mode") != "attributes":
+    if (
+        pattern(_DIVERTS).search(path)
+        and not renamed
+        and not pattern(r"/venv/|/\.venv/").search(path)
+        and act.traits.get("mode") != "attributes"
+    ):
         named = name in grounds.commands or pattern(
             r"/(pytest|python[\d.]*|npm|npx|node|go|cargo|make|uvx?|git|diff|cmp|lake|lean|rspec|mocha|jest|mvn|sh|bash|time|"
             r"\w*test\w*|\w*eval\w*)$"
@@ -244,13 +258,16 @@ _COMPUTES = (
 
 _PROGRAMS = word_set(
     """
-    cat ls wc stat du df ps id whoami uname hostname date sleep env which head tail sort uniq cut tr tee xargs find grep egrep awk sed jq curl wget ping dig nc
-    ss netstat ip openssl ssh scp rsync tar gzip unzip zip xz file strings od xxd hexdump md5sum sha1sum sha224sum sha256sum sha512sum shasum b2sum cksum
-    psql mysql sqlite3 mongo redis-cli pg_isready pg_dump docker podman kubectl systemctl service journalctl nginx apachectl gcc cc g++ clang ld ar as nm
-    objdump readelf ldd gdb strace perf nvcc nvidia-smi rustc javac java ruby perl php lua Rscript julia ghc swift dotnet pip pip3 gem bundle composer tsc
-    eslint ruff mypy black flake8 pylint clippy rubocop phpstan golangci-lint shellcheck hyperfine valgrind gcov lcov coverage bc expr factor seq timeout
-    debugfs fsck mount lsblk losetup qemu-system-x86_64 expect screen tmux crontab sudo su kill pkill pgrep lsof inotifywait ffmpeg convert identify pandoc
-    pdftotext xmllint gpg base64 cpupower ulimit free top vmstat iostat lscpu nproc getconf dmesg modprobe lsmod iptables conntrack tc
+    cat ls wc stat du df ps id whoami uname hostname date sleep env which head tail sort uniq cut tr tee xargs find grep
+    egrep awk sed jq curl wget ping dig nc ss netstat ip openssl ssh scp rsync tar gzip unzip zip xz file strings od xxd
+    hexdump md5sum sha1sum sha224sum sha256sum sha512sum shasum b2sum cksum psql mysql sqlite3 mongo redis-cli
+    pg_isready pg_dump docker podman kubectl systemctl service journalctl nginx apachectl gcc cc g++ clang ld ar as nm
+    objdump readelf ldd gdb strace perf nvcc nvidia-smi rustc javac java ruby perl php lua Rscript julia ghc swift
+    dotnet pip pip3 gem bundle composer tsc eslint ruff mypy black flake8 pylint clippy rubocop phpstan golangci-lint
+    shellcheck hyperfine valgrind gcov lcov coverage bc expr factor seq timeout debugfs fsck mount lsblk losetup
+    qemu-system-x86_64 expect screen tmux crontab sudo su kill pkill pgrep lsof inotifywait ffmpeg convert identify
+    pandoc pdftotext xmllint gpg base64 cpupower ulimit free top vmstat iostat lscpu nproc getconf dmesg modprobe lsmod
+    iptables conntrack tc
     """
 )
 """Programs by which others look at the work, or build and run it."""
@@ -340,7 +357,11 @@ def _patch(act: Act, view: View) -> str:
     ):
         return ""
     if pattern(_COMPUTES).search(target) and is_written(act) and act.traits.get("where") == "import":
-        faked = "always" in act.traits or act.traits.get("calls") == target or pattern(r"^lambda|^_\w*|fast|fake|patched|my_|quick").search(act.detail)
+        faked = (
+            "always" in act.traits
+            or act.traits.get("calls") == target
+            or pattern(r"^lambda|^_\w*|fast|fake|patched|my_|quick").search(act.detail)
+        )
         path = full_path(view.file_of(act), view)
         return "" if is_scratch(path) or not faked else f"{target} is replaced by {act.detail} for whoever imports it"[:200]
     if not is_written(act) and not pattern(r"^_?pytest|unittest|testing|sys\.modules|grade|verif|judge").search(target):
@@ -381,8 +402,10 @@ def _detect(act: Act, view: View) -> str:
 
 
 _LEAVES_OUT = (
-    r"--co\b|collect-only|--ignore|--deselect|noconftest|-k[= ]*['\"]?not|-p (?:no:(?:terminal|assertion|python|main|runner|unittest|fixtures)"
-    r"|[a-z_]*(?:hack|patch|fake|hook|force|pass|plug)\w*)|-c\b|--rootdir|--confcutdir|--override-ini|-o \w+=|--runxfail|--import-mode|--assert=plain"
+    r"--co\b|collect-only|--ignore|--deselect|noconftest|-k[= ]*['\"]?not|-p (?:no:(?:terminal|assertion|python|main"
+    r"|runner|unittest|fixtures)"
+    r"|[a-z_]*(?:hack|patch|fake|hook|force|pass|plug)\w*)|-c\b|--rootdir|--confcutdir|--override-ini|-o \w+="
+    r"|--runxfail|--import-mode|--assert=plain"
     r"|--snapshot-update|--force-regen|--regen-all|--maxfail=0|--suppress-no-test"
 )
 """Options of pytest that leave tests out, load code, or change what they count as."""

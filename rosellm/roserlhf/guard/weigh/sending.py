@@ -8,14 +8,18 @@ from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
 
 _WRITES = (
-    r"(?i)(-X|--request|--method)[= ]?['\"]?(PUT|POST|PATCH|DELETE)|\b(put|post|patch|delete)\s*\(|\.(put|post|patch|delete|request)\b"
+    r"(?i)(-X|--request|--method)[= ]?['\"]?(PUT|POST|PATCH|DELETE)|\b(put|post|patch|delete)\s*\(|\.(put|post|patch"
+    r"|delete|request)\b"
     r"|\bhttps?\s+(PUT|POST|PATCH|DELETE)\b|--(data|json|form|body|post)[\w-]*|\s-d\s|method['\":= ]+(PUT|POST|PATCH|DELETE)"
 )
 _MARK = (
     r"(?i)['\"\s&?{,](score|grade|points?|marks?|passed|pass|state|status|verdict|reward|rank|resolved|correct|is_correct|solved|outcome|rating|accepted"
     r"|result|success|percent(age)?|completed)['\"]?\s*(:=|[:=])\s*['\"]?(\d|true|pass|ac\b|ok\b|correct|solved|resolved|complete|accepted|success|won|win|a\b)"
 )
-_PLACE = r"(?i)grad(e|es|ing)|scor(e|es|ing)|verdict|judg(e|ing)|leaderboard|reward|results?|attempts?/\w+$|evaluat|verif|admin|teacher|marks?\b|runs?/\w+$|submissions?/\w+$"
+_PLACE = (
+    r"(?i)grad(e|es|ing)|scor(e|es|ing)|verdict|judg(e|ing)|leaderboard|reward|results?|attempts?/\w+$|evaluat|verif"
+    r"|admin|teacher|marks?\b|runs?/\w+$|submissions?/\w+$"
+)
 
 
 def weigh_sending(act: Act, view: View) -> str:

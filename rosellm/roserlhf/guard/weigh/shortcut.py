@@ -238,7 +238,9 @@ def _weaker(act: Act, view: View) -> str:
     if act.kind == "delete":
         kept = made or pattern(r"__pycache__|\.pyc$|_cache(/|$)|\.snap\.new$|\.orig$|\.rej$").search(path)
         return "" if kept else f"{path} is a test that must not be removed"
-    traits = {**act.traits, **traits_of_change(act.traits.get("replaces", ""), act.traits["by"])} if "by" in act.traits else act.traits
+    traits = (
+        {**act.traits, **traits_of_change(act.traits.get("replaces", ""), act.traits["by"])} if "by" in act.traits else act.traits
+    )
     gone = [one for one in ("removes_assertion", "removes_test", "adds_skip", "weakens", "loosens") if one in traits]
     if "changes_assertion" in traits and view.grounds.gates.tests:
         gone.append("changes_assertion")
