@@ -385,8 +385,14 @@ def _exit(act: Act, view: View) -> str:
     return ""
 
 
+_SHOWS = r"(?i)\b(reporters?|colou?rs?|verbose|log[_-]?level|spinner|isTTY|progress|retries|workers|forbidOnly|maxWorkers)\b"
+"""What configures how a run is shown or repeated, which is often told by `CI`."""
+
+
 def _detect(act: Act, view: View) -> str:
     target = act.target.lower()
+    if act.target == "CI" and pattern(_SHOWS).search(act.detail):
+        return ""
     if in_own_test(act, view) and not pattern(r"conftest").search(view.file_of(act)):
         return ""
     if pattern(
