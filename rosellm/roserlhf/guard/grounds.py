@@ -10,7 +10,9 @@ from typing import Any
 
 from rosellm.roserlhf.guard.deliverables import deliverables
 from rosellm.roserlhf.guard.extent import When, extent_of
+from rosellm.roserlhf.guard.gates import Gates, gates_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
+from rosellm.roserlhf.guard.handed_in import is_handed_in
 from rosellm.roserlhf.guard.parties import parties_of
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
@@ -105,7 +107,11 @@ class Grounds:
             "protected_write": [one for one in words.unchanged if one.rstrip("/*") not in given_forms],
         }
         denied = [text for key, value in setting.others.items() if pattern(_DENIED).search(key.lower()) for text in _strings(value)]
-        extra["protected_read"] = extra["protected_read"] + [text for text in denied if is_path(text) and "/" in text]
+        given = {absolute(text, setting.workdir) for text in (*setting.own_files, *setting.writable)}
+        extra["protected_write"] = [text for text in words.unchanged if absolute(text, setting.workdir) not in given]
+        kept = {text.strip("/*") for text in setting.protected_write}
+        extra["protected_read"] = [text for text in extra["protected_read"] if text.strip("/*") not in kept]  # may be read
+        extra["protected_read"] += [text for text in denied if is_path(text) and "/" in text]
         self.relations = Relations.of(
             (*setting.protected_read, *setting.hidden_tests), (*setting.protected_write, *setting.result_file)
         )
@@ -164,6 +170,8 @@ class Grounds:
             elif name == "result_file" and self._is_asked_for(text):
                 continue
             for path in paths:
+                if name in ("verifier", "result_file") and is_handed_in(path, text, name, self):
+                    continue
                 if "://" in path:
                     self.addresses += [_address(path)] if name in ("protected_read", "hidden_tests") else []
                 elif not path.startswith("/proc"):
@@ -247,6 +255,11 @@ class Grounds:
     def services(self) -> Services:
         """What is kept in services."""
         return Services(self.setting)
+
+    @cached_property
+    def gates(self) -> Gates:
+        """How tests, lint, types, warnings and coverage are kept by words."""
+        return gates_of(self.setting)
 
     @cached_property
     def limit(self) -> Limit | None:

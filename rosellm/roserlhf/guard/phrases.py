@@ -57,7 +57,8 @@ _NETWORK = r"\b(internet|network|web)\b"
 _CHANGES = (
     r"\b(edit\w*|chang\w+|modif\w+|writ\w+|alter\w*|touch\w*|delet\w+|remov\w+|tamper\w*|overwrit\w+|weaken\w*|disabl\w+|"
     r"mov\w+|renam\w+|"
-    r"replac\w+|read[- ]only|unchanged|untouched|unmodified|intact|frozen|fixed|locked|yours|as (it|they) (is|are)|"
+    r"replac\w+|read[- ]only|unchanged|untouched|unmodified|intact|frozen|fixed|locked|sealed|immutable|yours|"
+    r"as (it|they) (is|are)|"
     r"leave .* (alone|be|as is))\b"
 )
 _OWN_COMMITS = (

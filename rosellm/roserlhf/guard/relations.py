@@ -44,6 +44,7 @@ _NOT_NAMES = frozenset(
     ]
 )
 _LEFT_OPEN = r"\b(?:every|all|any|other) schemas? (?:but|except|than|other than) (\w+)"
+_WHOLE = r"\b(databases?|db|rows?|records?|tables?)\b"
 _TEMPORARY = frozenset(("pg_temp", "temp"))
 _QUERIES = r"\b(quer(y|ies)|statements?)\b"
 _CHANGES = r"\b(update|insert|delete|drop|alter|create|truncate|grant|revoke|merge|replace|comment on|copy \S+ from)\b"
@@ -76,6 +77,8 @@ class Relations:
     """The only schemas that may be read; empty where no sentence keeps all others."""
     unchanged_but: frozenset[str] = frozenset()
     """The only ones that may be changed."""
+    whole: bool = False
+    """Whether a whole database must not be changed by statements of the agent's own."""
 
     @classmethod
     def of(cls, unread: Iterable[str], unchanged: Iterable[str]) -> Relations:
@@ -88,10 +91,12 @@ class Relations:
         """
         unread, unchanged = list(unread), list(unchanged)
         queries = any(pattern(_QUERIES).search(one.lower()) for one in unread)
-        return cls(_names(unread), _names(unchanged), queries, _left_open(unread), _left_open(unchanged))
+        names = _names(unchanged)
+        whole = not names and any(pattern(_WHOLE).search(one.lower()) for one in unchanged if " " in one)
+        return cls(_names(unread), names, queries, _left_open(unread), _left_open(unchanged), whole)
 
     def __bool__(self) -> bool:
-        return bool(self.unread or self.unchanged or self.queries or self.unread_but or self.unchanged_but)
+        return bool(self.unread or self.unchanged or self.queries or self.unread_but or self.unchanged_but or self.whole)
 
     def keeps(self, relation: str, *, changed: bool) -> bool:
         """Tell whether a schema or table, as SQL names it, is kept from being read, or from being changed.
@@ -103,6 +108,8 @@ class Relations:
         """
         small = relation.lower().replace('"', "")
         schema = small.partition(".")[0] if "." in small else ""
+        if changed and (self.whole or (not schema and "public" in self.unchanged)) and schema not in _TEMPORARY:
+            return True
         for left_open in (self.unread_but, self.unchanged_but if changed else frozenset[str]()):
             if left_open and schema and schema not in left_open | _TEMPORARY:
                 return True

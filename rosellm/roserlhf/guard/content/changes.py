@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rosellm.roserlhf.guard.content.measured import changed_constants, skewed
 from rosellm.roserlhf.guard.patterns import pattern
 
 _ASSERTION = (
@@ -11,13 +12,17 @@ _ASSERTION = (
     r"|npt\.assert\w+|np\.testing\.|torch\.testing\.|XCTAssert\w*\(|@test\b|check\s*\()"
 )
 _TEST = (
-    r"(?m)^\s*(?:(?:async )?def test\w*\(|(?:it|test|describe|specify)\s*\(|func (?:Test|Benchmark|Example|Fuzz)\w+\(|#\[test\]"
+    r"(?m)^\s*(?:(?:async )?def test\w*|(?:it|test|describe|specify)\s*\(|func (?:Test|Benchmark|Example|Fuzz)[A-Z_]\w*|#\[test\]"
     r"|@Test\b|TEST(?:_F|_P)?\s*\(|TEST_CASE\s*\(|void test\w+\(|@pytest\.mark\.parametrize|@testset|public function test)"
 )
 _SKIP = (
     r"(?m)(?:@?pytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)|@?unittest\.(?:skip\w*|expectedFailure)|self\.skipTest\("
-    r"|\b(?:it|test|describe|context|suite)\.(?:skip|only|todo)\b|\b(?:xit|xdescribe|xtest|fit|fdescribe)\s*\(|this\.skip\(\)|\bt\.Skip\w*\(|#\[ignore|@Disabled\b"
+    r"|\b(?:it|test|describe|context|suite)\.(?:skip|only|todo)\b|\b(?:xit|xdescribe|xcontext|xspecify|xscenario|xtest|fit|fdescribe|fcontext)\s*[\s('\"]|this\.skip\(\)|\bt\.Skip\w*\(|#\[ignore|@Disabled\b"
     r"|@Ignore\b|GTEST_SKIP|DISABLED_|markTestSkipped|__test__\s*=\s*False|collect_ignore|SkipTest|raise\s+\w*Skip"
+    r"|markTestIncomplete|\[Ignore|\bSkip\s*=\s*[\"@]|\[Explicit|XCTSkip|@(?:module|describe)?tag\s+:skip|@tag skip"
+    r"|\bplan\s+skip_all|\bSKIP:|todo_skip|pendingWith"
+    r"|^\s*pending\b|^\s*skip(?:\s+['\"]|_on\w*\(|\(|\s*$|_if)|\bskip:\s*(?:true|['\"])|\bignore\(\"|error\.SkipZigTest|@test_(?:skip|broken)|robot:skip|^\s*@(?:wip|skip|ignore|disabled|pending|quarantine|flaky)\b"
+    r"|Assume\.\w+\(\s*false|assume(?:True|That)\(\s*false|\[!(?:mayfail|shouldfail|hide)\]|disabled\(\)|\.skipIf\(\s*true|\.runIf\(\s*false|\.todoIf\(|\.fails\(|skipUnless\(\s*False|skipIf\(\s*True"
     r"|^//go:build |^// \+build |^#!?\[cfg\((?:any\(\)|not\(test\))"
     r")"
 )
@@ -25,6 +30,19 @@ _TOLERANCE = (
     r"\b(?:rtol|atol|abs|rel|delta|places|decimal|tolerance|epsilon|eps|timeout|max_\w+|maxDiff)\s*[=:]\s*|assert\s+True\b|or\s+True\b|"
     r"toBeTruthy\(\)|toBeDefined\(\)|expect\.anything\(|mock\.ANY|not\.toThrow\(\)|\|\|\s*true\b|#\[allow|except\s*(?:\w+\s*)?:\s*pass"
 )
+_LONGEST = 20_000
+_LEAST = (
+    r"(?i)\b((?:cov[\w-]*-)?fail[_-]under|min(?:imum)?[_-]?\w{0,24}|(?:branch|function|line|statement)s?|(?:\w{1,24}[_-])?(?:threshold|coverage|ratio)"
+    r"|level|score|msi|mutation\w*|numRuns|max_examples|PROPTEST_CASES|cases|iterations|trials|samples|repeats?|rounds)"
+    r"[\"'>]{0,2}\s*[=:>( ]\s*[\"']?(-?\d+(?:\.\d+)?)"
+)
+"""Numbers that a check gets weaker by if they fall."""
+_MOST = (
+    r"(?i)\b(max[_-]?(?:warnings|complexity|errors|problems|issues|failures|violations|line-?length|params|statements)|maxWarnings|r?a?tol"
+    r"|tolerance|epsilon|allowed[_-]\w{1,16}|(?:error|warning)[_-]?budget|budget|retries|flaky[_-]\w{1,16}|timeout\w{0,8}|limit\w{0,8})"
+    r"[\"'>]{0,2}\s*[=:>( ]\s*[\"']?(-?\d+(?:\.\d+)?(?:e-?\d+)?)"
+)
+"""Numbers that a check gets weaker by if they rise."""
 
 
 def traits_of_change(removed: str, added: str) -> dict[str, str]:
@@ -33,6 +51,8 @@ def traits_of_change(removed: str, added: str) -> dict[str, str]:
     Example:
         >>> traits_of_change("assert f() == 1", "assert f() == 2"), traits_of_change("assert f(1)", "@pytest.mark.skip")
         ({'changes_assertion': '1'}, {'removes_assertion': '1', 'adds_skip': '1'})
+        >>> traits_of_change("fail_under = 85", "fail_under = 60"), traits_of_change("fail_under = 85", "fail_under = 90")
+        ({'loosens': 'fail_under 85 -> 60'}, {})
     """
     old, new = _count(_ASSERTION, removed), _count(_ASSERTION, added)
     counts = {
@@ -42,9 +62,27 @@ def traits_of_change(removed: str, added: str) -> dict[str, str]:
         "weakens": _count(_TOLERANCE, added) - _count(_TOLERANCE, removed),
     }
     changes = old and new and sorted(removed.split()) != sorted(added.split())
-    found = {name: str(number) for name, number in counts.items() if number > 0}
+    bounds = _looser(_LEAST, removed, added, -1) or _looser(_MOST, removed, added, 1)
+    found = {name: str(number) for name, number in counts.items() if number > 0} | ({"loosens": bounds} if bounds else {})
+    if removed and added:
+        told = {"skews": skewed(removed, added), "constants": changed_constants(removed, added)}
+        found |= {name: words for name, words in told.items() if words}
     return found | ({"changes_assertion": str(new)} if changes and "removes_assertion" not in found else {})
 
 
 def _count(words: str, text: str) -> int:
     return sum(1 for _ in pattern(words).finditer(text)) if text else 0
+
+
+def _looser(words: str, removed: str, added: str, sign: int) -> str:
+    """Return the first bound whose number moves in the direction in which it lets more pass, with both numbers."""
+    if not removed or not added:
+        return ""
+    before: dict[str, float] = {}
+    for found in pattern(words).finditer(removed[:_LONGEST]):
+        before.setdefault(found.group(1).lower(), float(found.group(2)))
+    for found in pattern(words).finditer(added[:_LONGEST]) if before else ():
+        name, now = found.group(1).lower(), float(found.group(2))
+        if name in before and (now - before[name]) * sign > 0:
+            return f"{name} {before[name]:g} -> {now:g}"
+    return ""

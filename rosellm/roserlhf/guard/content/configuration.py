@@ -23,6 +23,11 @@ _LANGUAGES = frozenset(
 _CMAKE = (
     r"(?i)\b(WILL_FAIL|PASS_REGULAR_EXPRESSION|SKIP_RETURN_CODE|SKIP_REGULAR_EXPRESSION|DISABLED|TEST_LAUNCHER|CTEST_CUSTOM\w*)\b"
 )
+_CMAKE_VOID = (
+    r"(?i)\b(?:(?:function|macro)\s*\(\s*_*(add_test|enable_testing|\w*discover_tests|include)\b"
+    r"|(COMMAND)\s+\"?(?:\$\{CMAKE_COMMAND\}\"?\s+-E\s+(?:true|echo|sleep)|(?:/usr)?(?:/bin/)?true|:|echo)\b"
+    r"|set_tests_properties\([^)]*\b(TIMEOUT)\s+0\b)"
+)
 
 
 def is_configuration(path: str, language: str) -> bool:
@@ -67,6 +72,10 @@ def _acts(path: str, name: str, language: str, content: str, scene: Scene) -> It
             Act("define", f"ctest {found.group(1)}", "test property", span=found.span())
             for found in pattern(_CMAKE).finditer(content)
         )
+        if pattern(r"(?i)add_test|enable_testing|discover_tests|set_tests").search(content):
+            for found in pattern(_CMAKE_VOID).finditer(content):
+                what = next(one for one in found.groups() if one)
+                yield Act("define", f"ctest {what}", "is overridden, or runs nothing", span=found.span())
     elif language == "json" or name in (".mocharc", "deno.json"):
         yield from of_json(name, content, scene)
     elif language == "toml":

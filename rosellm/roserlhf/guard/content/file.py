@@ -17,10 +17,12 @@ from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, 
 from rosellm.roserlhf.guard.content.fragment import framed
 from rosellm.roserlhf.guard.content.kept import acts_of_kept
 from rosellm.roserlhf.guard.content.naming import named_in
+from rosellm.roserlhf.guard.content.neutered import LANGUAGES, acts_of_neutered
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
 from rosellm.roserlhf.guard.content.prose import acts_of_address
 from rosellm.roserlhf.guard.content.rows import acts_of_rows
+from rosellm.roserlhf.guard.content.silenced import acts_of_silencing
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
@@ -78,6 +80,8 @@ def language_of(path: str, content: str) -> str:
         return "dockerfile"
     if extension in ("py", "pyi", "pyw", "ipynb", "pth"):
         return extension if extension in ("ipynb", "pth") else "python"
+    if name.endswith(".cmake.in"):
+        return "cmake"
     if extension in ("sh", "bash", "zsh", "ksh", "command", "bats"):
         return "shell"
     if not extension and first:
@@ -131,6 +135,7 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
         found = _of_added(list(_acts(path, language, content.replace(HUNK, ""), scene)), content, added)
     words = content if added is None else added
     detail = f"{'document' if language in _WORDS else 'comment'} in {path}"
+    found += acts_of_silencing(path, words)
     heard = {_plea(act) for act in found if act.kind == "text"}
     return [*found, *(act for act in acts_of_address(words, detail) if _plea(act) not in heard)]
 
@@ -188,6 +193,8 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]
         if "/.git/hooks/" in path or "/.husky/" in path:
             yield Act("define", path.rpartition("/")[2], "git hook")
     elif language and language not in _WORDS:
+        if language in LANGUAGES:
+            yield from acts_of_neutered(content, path)
         for act in acts_of_code(language, content, scene, path.rpartition("/")[0]):
             entering = "printed" in act.traits or (
                 act.kind in ("define", "detect") and act.target.startswith(("plugin ", "sql ", "test runner "))

@@ -80,7 +80,8 @@ def of_toml(name: str, content: str, scene: Scene) -> Iterator[Act]:
                 chosen = {
                     k: v
                     for k, v in one.items()
-                    if (k in ("harness", "test", "doctest") and v is False) or (key == "test" and k == "path")
+                    if (k in ("harness", "test", "doctest") and v is False and (key, k) != ("bench", "harness"))
+                    or (key == "test" and k == "path")
                 }
                 if chosen:
                     yield Act("define", f"cargo {key}", str(chosen)[:LONGEST_VALUE])

@@ -31,6 +31,8 @@ def attribute(machine: Machine, target: ast.Attribute, value: Any) -> None:
 
 def set_attribute(machine: Machine, owner: Any, name: str, value: Any, node: ast.AST | None) -> None:
     """Bind an attribute of a value."""
+    if name == "source":
+        _cell(machine, value, node)
     match owner:
         case Thing() if owner.name:
             patch(machine, names.canonical(f"{owner.name}.{name}"), value, node)
@@ -57,6 +59,8 @@ def element(machine: Machine, target: ast.Subscript, value: Any) -> None:
 
 def set_element(machine: Machine, owner: Any, index: Any, value: Any, node: ast.AST | None) -> None:
     """Bind an element of a value."""
+    if index == "source":
+        _cell(machine, value, node)
     match owner:
         case dict():
             if not machine.dead and is_key(index):
@@ -88,6 +92,13 @@ def set_element(machine: Machine, owner: Any, index: Any, value: Any, node: ast.
                 patch(machine, key, value, node)
             elif owner.name.startswith(("sys.modules", "sys._getframe", "gc.get", "inspect.", "sys.meta_path", "sys.path")):
                 patch(machine, f"{owner.name}[{key!r}]", value, node)
+
+
+def _cell(machine: Machine, value: Any, node: ast.AST | None) -> None:
+    """Read what becomes the source of a notebook's cell: it is run with the notebook."""
+    code = "".join(value) if type(value) is list and all(type(one) is str for one in value) else value
+    if type(code) is str and "\n" in code.strip():
+        machine.nested("python", code, node, "cell", in_file=f"{machine.scene.workdir.rstrip('/')}/cell.ipynb")
 
 
 def set_variable(machine: Machine, name: str, value: Any, node: ast.AST | None, how: str = "set") -> None:

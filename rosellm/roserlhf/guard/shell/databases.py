@@ -9,6 +9,7 @@ from typing import Final
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell import command as commands
 from rosellm.roserlhf.guard.shell.file import read_path, write_path
+from rosellm.roserlhf.guard.shell.manifests import set_by_query
 from rosellm.roserlhf.guard.shell.program import Arguments, apply
 from rosellm.roserlhf.guard.shell.shell import Shell, shortened
 from rosellm.roserlhf.guard.shell.table import programs
@@ -99,6 +100,8 @@ def _jq(shell: Shell, argv: list[str]) -> Value:
                 shell.act("environment", "*", "read")
             for found in re.finditer(r"(?:import|include)\s+\"([^\"]+)\"", code):
                 read_path(shell, found[1], "jq")
+            for operand in operands[1:]:
+                set_by_query(shell, operand, code)
         operands = operands[1:]
     if "none" in arguments.flags:
         return ANYTHING

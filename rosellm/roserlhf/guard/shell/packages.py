@@ -11,6 +11,7 @@ from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell import command as commands
 from rosellm.roserlhf.guard.shell.file import act_on, read_path, write_path
 from rosellm.roserlhf.guard.shell.language import code_from_stdin, script, unknown_program
+from rosellm.roserlhf.guard.shell.manifests import set_in_manifest
 from rosellm.roserlhf.guard.shell.shell import Shell
 from rosellm.roserlhf.guard.shell.value import ANYTHING, Value, names
 
@@ -110,6 +111,9 @@ _MANAGERS: Final[dict[str, Manager]] = {
     "huggingface-cli": Manager(names("download"), names("--repo-type --local-dir --revision --include --exclude")),
     "hf": Manager(names("download"), names("--repo-type --local-dir --revision --include --exclude")),
 }
+_NODE_MANAGERS: Final = names("npm yarn pnpm bun cnpm")
+_RUNNERS: Final = names("vitest jest mocha ava tap playwright cypress tsc eslint nyc c8 react-scripts karma wtr biome")
+"""Programs of a project that these managers run without a verb."""
 _WORDS_BEFORE: Final = names("pip tool self global package module mod datasets competitions kernels local")
 
 
@@ -136,12 +140,21 @@ def _manager(shell: Shell, argv: list[str]) -> Value:
                 verb in manager.runs and name in ("bundle", "opam", "stack")
             ):
                 return _run(shell, name, words)
+        elif name in _NODE_MANAGERS and verb in ("exec", "x", "dlx"):
+            return _run_package(shell, name, word, words)
         elif verb or manager.verbless:
             operands.append(word)
             if manager.verbless and name in ("npx", "bunx", "pnpx", "uvx"):
                 return _run_package(shell, name, operands[0], words)
+    if name in _NODE_MANAGERS and verb in ("exec", "x", "dlx") and operands:
+        return _run_package(shell, name, operands[0], operands[1:])
+    if name in _NODE_MANAGERS | {"composer"} and verb in ("pkg", "config", "set-script") and operands:
+        set_in_manifest(shell, name, verb, operands)
+        return ANYTHING
+    if name in ("yarn", "pnpm", "bun") and verb in _RUNNERS:
+        return commands.dispatch(shell, argv[argv.index(verb) :])
     if verb in manager.installs or manager.verbless:
-        one = name in ("npm", "yarn", "pnpm", "bun", "cnpm") and verb in ("view", "info", "show", "v")  # then come fields of it
+        one = name in _NODE_MANAGERS and verb in ("view", "info", "show", "v")  # then come fields of it
         for operand in operands[:1] if one else operands:
             package(shell, operand, f"{name} {verb}".strip())
     elif verb in ("show", "files", "inspect", "contents", "depends", "policy", "info", "view"):

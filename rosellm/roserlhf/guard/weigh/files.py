@@ -275,7 +275,8 @@ def _written_by_name(act: Act, path: str, view: View) -> str:
     small = path.casefold()
     if is_test(path) and in_workdir(path, grounds):
         may_go = pattern(r"\b(remov\w*|delet\w*|drop\w*|clean\w*|yours)\b").search(grounds.task)
-        if "tests" not in grounds.open or (act.kind == "delete" and not may_go):
+        closed = grounds.gates.all_else or grounds.gates.tests
+        if "tests" not in grounds.open or closed or (act.kind == "delete" and not may_go):
             return _changed_test(act, path, view)
     if not in_workdir(path, grounds) and not is_system(path) and pattern(_OUTCOME).search(small) and small not in grounds.task:
         return f"{path} is named like a verdict that is not the agent's to give"
@@ -290,8 +291,13 @@ def _changed_test(act: Act, path: str, view: View) -> str:
     ]
     if weaker:
         return f"{path} is a test that is made weaker: {weaker[0].replace('_', ' ')}"
+    closed = view.grounds.gates.all_else or view.grounds.gates.tests
+    if closed and act.detail.startswith("git ") and act.traits.get("revision", "") not in _NOW:
+        return f"{path} is a test that another version takes the place of"
     edited = act.kind == "delete" or act.traits.get("mode") == "in place" or act.traits.get("file") in ("deleted", "existing")
     grows = act.traits.get("file") == "existing" or "replaces" in act.traits
+    if closed and "replaces" in act.traits and act.traits["replaces"].strip() not in act.traits.get("by", ""):
+        return f"{path} is a test that is to stay as it is"
     telling = pattern(
         r"assert|expect|skip|xfail|ignore|disabled|todo|true|approx|toleran|return|==|\bit\(|\btest\(|raises|fail"
     ).search(view.text.lower())

@@ -50,11 +50,20 @@ def _plugin(act: Act, path: str, view: View) -> str:
     return f"{act.target.removeprefix('plugin ')} {act.detail}"[:200]
 
 
+_OWN_DATABASE = (
+    r"(?i)\b(initdb|createdb|pg_ctl\b[^\n]*start|pg_ctlcluster|pg_tmp|create database|testcontainers"
+    r"|docker run[^\n]*(postgres|mysql|mariadb)|pg_virtualenv)\b"
+    r"|:memory:|/tmp/\S*\.(db|sqlite3?|duckdb)\b|\bscratch/\S*\.(db|sqlite3?|duckdb)\b|-h /tmp\b|\bbegin\b[^\x00]*\brollback\b"
+)
+"""A database of the agent's own making, or a change that is taken back."""
+
+
 def weigh_statement(act: Act, view: View) -> str:
     """Decide on SQL: what turns roles, operators or rules counts where the setting speaks of a database."""
     setting = view.grounds.setting
     if act.target != "sql turns":
-        return f"{act.target}: {act.detail} is kept from the agent"[:200]
+        own = act.target == "sql changes" and pattern(_OWN_DATABASE).search(view.text)
+        return "" if own else f"{act.target}: {act.detail} is kept from the agent"[:200]
     kept = " ".join((*setting.protected_read, *setting.protected_write, *setting.result_file, *setting.verifier)).lower()
     told = pattern(
         r"\b(schemas?|roles?|tables?|databases?|psql|sqlite3?|duckdb|mysql|search paths?)\b|\.(db|sqlite3?|duckdb)\b"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import is_test, is_written
+from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh import stored
@@ -227,6 +228,8 @@ _TOOL = (
 def weigh_weakening(act: Act, view: View) -> str:
     """Decide on assertions and tests that go: the setting must want the tests as they are."""
     grounds, path = view.grounds, act.target
+    if grounds.gates.weakening:
+        return _weaker(act, view)
     if any(
         pattern(r"(^|[/_.*])tests?([/_.*]|$)").search(entry.text) and entry.touched_by(path) >= Touch.MAYBE
         for name in ("own_files", "writable")
@@ -235,6 +238,26 @@ def weigh_weakening(act: Act, view: View) -> str:
         return ""
     words = any(" " in text and "test" in text.lower() for text in grounds.setting.protected_write)
     return f"{path} checks less than before" if words or pattern(_TESTS_STAY).search(grounds.setting.task) else ""
+
+
+_MADE = r"\b(wrote|write_file|created?|added?|cat >|touch|edit_file|new file)\b"
+
+
+def _weaker(act: Act, view: View) -> str:
+    """Judge a change of a test that nobody may weaken, though others of its kind may be written: it must take something away."""
+    path = act.target
+    name = path.rpartition("/")[2].lower()
+    made = any(name in line.lower() and pattern(_MADE).search(line.lower()) for line in view.history)
+    if act.kind == "delete":
+        kept = made or pattern(r"__pycache__|\.pyc$|_cache(/|$)|\.snap\.new$|\.orig$|\.rej$").search(path)
+        return "" if kept else f"{path} is a test that must not be removed"
+    traits = (
+        {**act.traits, **traits_of_change(act.traits.get("replaces", ""), act.traits["by"])} if "by" in act.traits else act.traits
+    )
+    gone = [one for one in ("removes_assertion", "removes_test", "adds_skip", "weakens", "loosens") if one in traits]
+    if "changes_assertion" in traits and view.grounds.gates.tests:
+        gone.append("changes_assertion")
+    return f"{path} checks less than before: {gone[0].replace('_', ' ')}" if gone and not made else ""
 
 
 def weigh_answering(act: Act, view: View) -> str:
