@@ -272,9 +272,21 @@ def _uses_refused(act: Act, grounds: Grounds) -> bool:
         return False
     if act.kind == "run":
         return bool(refused.program(act.target) or refused.program(act.traits.get("path", "")))
+    if act.kind == "code" and act.target == "loads by name":
+        return bool(refused.named(act.detail))
     if act.kind == "code":
         return not refused.names.isdisjoint(act.detail.lower().split())
+    if act.kind in ("fetch", "install"):
+        return bool(refused.named(_last_part(act.target)))
     return is_written(act) and bool(refused.module(act.target))
+
+
+def _last_part(target: str) -> str:
+    """Return what a repository, an archive or a package is called, and, of an address, its path."""
+    path = path_of(target).partition("?")[0].rstrip("/").removesuffix(".git")
+    last = pattern(r"(?:[-@=_]v?\d[\w.]*)?(?:\.(?:tar\.\w+|tgz|zip|whl|crate|gem|jar))?$").sub("", path.rpartition("/")[2])
+    parts = [part for part in path.split("/")[1:] if len(part) > 2]
+    return " ".join((last, *parts[:3], pattern(r"[-_].*$").sub("", last)))
 
 
 CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {

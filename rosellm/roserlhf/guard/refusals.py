@@ -9,24 +9,36 @@ from typing import Any
 
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.refused_lists import listed
 
 _USE = (
-    r"(?:call\w*|us(?:e|es|ing|age)\b|import\w*|wrap\w*|delegat\w*|invok\w*|run(?:ning)?\b|shell(?:ing)? out|rel(?:y|ies|ying)\b|"
+    r"(?:call\w*|us(?:e|es|ing|age)\b|import\w*|wrap\w*|delegat\w*|invok\w*|run(?:ning)?\b|shell(?:ing)? out"
+    r"|rel(?:y|ies|ying)\b|"
     r"link\w*|help of|depend\w*|spawn\w*|execut\w*|borrow\w*|hand\w* (?:\w+ ){0,3}?(?:over )?to|reach for|fall(?:ing)? back)"
 )
 _NOT = r"(?:not|never|without|no|nor|neither|cannot|don't|mustn't|instead of|rather than|avoid)"
-_AFTER = rf"(?i)\b{_NOT}\s+(?:\w+\s+){{0,3}}?{_USE}|\bbut not\b|\bforbidden(?: \w+)?:"
+_AFTER = (
+    rf"(?i)\b{_NOT}\s+(?:\w+\s+){{0,3}}?{_USE}|\bbut not\b"
+    r"|\b(?:forbidden|prohibited|banned|disallowed|not (?:allowed|permitted)|ruled out|off limits)(?: \w+)?:"
+)
+_TOLD = r"(?i)^\W*(?:please )?(?:do not|don't|never)\b"
+_YOU = r"(?i)\byou (?:may|must|can|should|are) ?(?:not|never|n't)\b"
 _BARE = r"(?i)\b(?:no|without|instead of|rather than|avoid(?:ing)?)\s+(?:any |the |a |an )?"
 _BEFORE = (
-    r"(?i)\b(?:may|must|can|should|shall|is|are|will)\s?(?:not|never)(?:\s+be)?\s+(?:called|used|imported|invoked|run|allowed|"
+    r"(?i)\b(?:may|must|can|should|shall|is|are|will)\s?(?:not|never)(?:\s+be)?\s+(?:called|used|imported"
+    r"|invoked|run|allowed|"
     r"permitted|available|an option|executed|linked)\b|\b(?:may|must|can|should) not\s*(?:[,:]|$)"
     r"|\b(?:is|are) (?:forbidden|banned|prohibited|disallowed|off limits|ruled out|not a solution)\b"
     r"|\b(?:in|for) (?:the )?tests? only\b|\bonly (?:in|for) (?:the )?tests?\b"
 )
 _STOPS = (
-    r"(?i)\b(?:except|unless|but (?:you )?(?:may|can)|other than|apart from|is fine|are fine|may be used|is allowed|are allowed)\b"
+    r"(?i)\b(?:except|unless|but (?:you )?(?:may|can)|other than|apart from|is fine|are fine|may be used"
+    r"|is allowed|are allowed)\b"
 )
-_TOKEN = r"`[^`\s]{2,60}`|[A-Za-z_][\w+-]*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+|[A-Za-z][A-Za-z0-9+]*"
+_TOKEN = (
+    r"`[^`\s]{2,60}`|\b(?:or-tools|z3-solver|fast-diff|diff-match-patch|js-yaml|python-sat|fairy-stockfish)\b"
+    r"|[A-Za-z_][\w+-]*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+|[A-Za-z][A-Za-z0-9+]*"
+)
 _FORBIDDING = r"^(?:forbid\w*|banned?|disallow\w*|prohibit\w*|not_allowed|no_use|must_not_(?:use|call)|refused?)(?:_|$)"
 _USED = (
     r"tool|command|program|binar|module|import|package|librar|call|function|executable|use"
@@ -41,20 +53,59 @@ _KNOWN = word_set(
     minisat pysat lodash underscore moment dayjs jquery axios boost eigen regex itertools functools heapq bisect decimal
     fractions datetime dateutil pytz unicodedata curl wget jq awk gawk perl ruby node php sed ffmpeg imagemagick pandoc
     antlr bison yacc flex lark ply pyparsing triton cublas cudnn cutlass flash_attn xformers nltk spacy transformers
+    cadical kissat glucose cryptominisat lingeling picosat boolector yices cvc4 cvc5 mathsat or-tools highs gurobi cplex scip glpk
+    lkh hgs vroom concorde pyvrp stockfish lc0 komodo leela gnuchess crafty gnugo katago pari gp gap maxima sage magma mathematica
+    sox libsndfile libpng libjpeg libxml2 expat rapidjson nlohmann serde serde_json jackson gson snakeyaml simdjson jsdiff
+    fast-diff diff-match-patch difflib textdistance rapidfuzz levenshtein mkl openblas lapack blas atlas eigen armadillo thrust cub
     """
 )
 _KIND = r"^ (?:modules?|librar|packages?|crates?|binar|commands?|gems?)"
 _VAGUE = word_set(
     "its their any other another some such that this own external third party outside additional the a an c standard ready made"
 )
+_TWINS = {
+    twin: name
+    for name, twins in {
+        "re": "sre_compile sre_parse _sre regex re2",
+        "json": "simplejson ujson orjson rapidjson",
+        "pickle": "cpickle _pickle",
+        "decimal": "cdecimal",
+        "fractions": "quicktions",
+        "numpy": "bottleneck cupy jax",
+        "python-sat": "pysat",
+        "pysat": "python_sat",
+        "zlib": "isal zopfli",
+        "base64": "pybase64",
+    }.items()
+    for twin in twins.split()
+}
+"""Modules that are another one by a second name, or do its work."""
 _GIVEN = frozenset({"reference", "baseline", "oracle"})
 _FAMILIES = {
-    r"\bc(?:/c\+\+|\+\+)? compilers?\b": "gcc g++ cc c++ clang clang++ tcc cpp icc c99 c89 pcc chibicc zig",
-    r"\b(?:third[- ]party|external|outside|additional) (?:\w+ ){0,2}?(?:librar\w+|packages?|modules?|dependenc\w+|crates?)\b": (
+    r"\bc(?:/c\+\+|\+\+)? compilers?\b": "gcc g++ cc c++ clang clang++ tcc cpp icc c99 c89 pcc chibicc zig cc1 cc1plus",
+    r"\b(?:third[- ]party|external|outside|additional) (?:\w+ ){0,2}?(?:librar\w+|packages?|modules?"
+    r"|dependenc\w+|crates?)\b": (
         "numpy scipy pandas polars sympy sklearn torch tensorflow networkx numba gmpy2 mpmath requests httpx lxml regex "
         "orjson yaml cryptography lodash axios"
     ),
-    r"\b(?:sat|smt|lp|ilp|constraint) solvers?\b": "z3 ortools pulp cvxpy minisat pysat cadical kissat glpsol cbc scip",
+    r"\b(?:sat|smt|lp|ilp|mip|milp|constraint) solvers?\b": (
+        "z3 z3-solver ortools or-tools pulp cvxpy minisat pysat python-sat cadical kissat glucose cryptominisat "
+        "lingeling picosat "
+        "glpsol cbc scip highs gurobi cplex cvc5 yices minizinc clasp clingo"
+    ),
+    r"\bchess engines?\b": (
+        "stockfish lc0 komodo leela crafty gnuchess ethereal fruit toga rybka houdini cloud-eval fairy-stockfish popen_uci "
+        "sunfish maia berserk stockfish.online chess-api.com chessdb.cn"
+    ),
+    r"\bgo engines?\b": "gnugo katago leelaz pachi fuego",
+    r"\b(?:vehicle[- ])?routing solvers?\b|\btsp solvers?\b": "lkh hgs vroom concorde ortools or-tools pyvrp jsprit",
+    r"\b(?:computer algebra|cas|symbolic) (?:system|librar|package|tool)\w*": "sympy sage maxima gap pari gp giac ginac",
+    r"\bblas\b|\blinear algebra librar\w+": "blas openblas cblas mkl atlas lapack eigen armadillo numpy scipy cublas",
+    r"\bxml (?:librar\w+|modules?|parsers?)\b": "lxml expat libxml2 elementtree minidom xml nokogiri quick-xml",
+    r"\byaml (?:librar\w+|modules?|parsers?)\b": "yaml pyyaml ruamel js-yaml libyaml snakeyaml serde_yaml",
+    r"\bdiff (?:librar\w+|packages?|modules?)\b": "diff fast-diff jsdiff diff-match-patch difflib",
+    r"\bcompression (?:librar\w+|modules?|packages?)\b": "zlib gzip bz2 lzma zstd zstandard brotli lz4 snappy",
+    r"\bcrypto\w* (?:librar\w+|modules?|packages?)\b": "cryptography pycryptodome openssl libsodium nacl hashlib crypto ring",
     r"\bparser generators?\b": "antlr bison yacc flex lark ply pyparsing sly antlr4",
     r"\b(?:regular expressions?|regex(?:es)?) (?:librar\w+|modules?|engines?)\b": "re regex re2 regexp",
     r"\bjson (?:librar\w+|modules?|parsers?)\b": "json orjson ujson simplejson rapidjson serde_json",
@@ -81,7 +132,9 @@ class Refusals:
             ('base64', '')
         """
         parts = name.lower().strip(".").split(".")
-        return next((one for one in (parts[0], parts[-1], parts[0].replace("_", "-")) if one in self.names), "")
+        first = parts[0]
+        forms = (first, parts[-1], first.replace("_", "-"), first.lstrip("_"), first.removeprefix("_py"), _TWINS.get(first, first))
+        return next((one for one in forms if one in self.names), "")
 
     def program(self, name: str) -> str:
         """Return the refused program that a command's first word is, whatever its path, target and version; empty if none.
@@ -93,6 +146,23 @@ class Refusals:
         """
         bare = pattern(r"(?:-\d[\d.]*|\.exe)+$").sub("", name.lower().rpartition("/")[2])
         return next((one for one in (bare, bare.rpartition("-")[2]) if one in self.names), "")
+
+    def named(self, words: str) -> str:
+        """Return the refused program, library or module that is among names, whatever marks their versions.
+
+        Example:
+            >>> refused = Refusals(frozenset({"z3", "cublas", "gcc"}))
+            >>> refused.named("a libcublas.so.12 cublas"), refused.named("z3-solver"), refused.named("gccgo")
+            ('cublas', 'z3', '')
+        """
+        for name in words.lower().split():
+            bare = pattern(r"^(?:lib|py|node-|python-?\d?-|go-|rust-|js-)|(?:-solver|-py|-js|-rs|-sys|-bin|-cli|\.js)$").sub(
+                "", name
+            )
+            for one in (name, bare, name.lstrip("_"), name.removeprefix("_py")):
+                if one in self.names or self.program(one):
+                    return one if one in self.names else self.program(one)
+        return ""
 
 
 @lru_cache(maxsize=256)
@@ -122,6 +192,7 @@ def refusals_of(task: str, keys: tuple[tuple[str, str], ...] = ()) -> Refusals:
             found = set(_names(region, files))
             names |= found
             programs |= found if to_agent else set()
+        names.update(listed(sentence))
     return Refusals(frozenset(names | programs), frozenset(programs))
 
 
@@ -134,7 +205,7 @@ def _regions(sentence: str) -> Iterator[tuple[str, bool]]:
     if after:
         region = sentence[after.start() :]
         stop = pattern(_STOPS).search(region)
-        told = pattern(r"(?i)^\W*(?:please )?(?:do not|don't|never)\b").search(sentence[max(0, after.start() - 3) :].lstrip())
+        told = pattern(_TOLD).search(sentence[max(0, after.start() - 3) :].lstrip()) or pattern(_YOU).search(sentence)
         yield region[: stop.start()] if stop else region, told is not None
     for found in pattern(_BARE).finditer(sentence):
         rest = sentence[found.end() : found.end() + 120]
@@ -162,8 +233,9 @@ def _names(region: str, files: set[str]) -> Iterator[str]:
             continue
         elif "." in word and word not in _KNOWN:
             yield word.rpartition(".")[2]
-        elif (quoted or word in _KNOWN or "_" in word or word in _GIVEN & files) or pattern(_KIND).search(
-            region[found.end() : found.end() + 12].lower()
+        elif (quoted or word in _KNOWN or "_" in word or word in _GIVEN & files) or (
+            pattern(_KIND).search(region[found.end() : found.end() + 12].lower())
+            and not pattern(r"(?i)\b(?:other|any|existing|external|another|additional)\s+$").search(region[: found.start()])
         ):
             yield word
 

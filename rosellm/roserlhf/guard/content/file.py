@@ -17,6 +17,7 @@ from rosellm.roserlhf.guard.content.fragment import framed
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
 from rosellm.roserlhf.guard.content.prose import acts_of_address
+from rosellm.roserlhf.guard.content.reaching import acts_of_reaching_python, acts_of_reaching_shell
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
@@ -53,6 +54,9 @@ _WORDS = frozenset(
 )
 
 _DATA = frozenset({"yaml", "yml", "json", "jsonl", "xml", "toml", "plist", "pkl", "pickle", "csv", ""})
+
+
+_REACHING = {"python": acts_of_reaching_python, "shell": acts_of_reaching_shell}
 
 
 def language_of(path: str, content: str) -> str:
@@ -124,6 +128,8 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
     else:
         found = _of_added(list(_acts(path, language, content.replace(HUNK, ""), scene)), content, added)
     words = content if added is None else added
+    if language in _REACHING:
+        found += [replace(act, traits={"in_file": path}) for act in _REACHING[language](words)]
     detail = f"{'document' if language in _WORDS else 'comment'} in {path}"
     heard = {_plea(act) for act in found if act.kind == "text"}
     return [*found, *(act for act in acts_of_address(words, detail) if _plea(act) not in heard)]
