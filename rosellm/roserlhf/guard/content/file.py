@@ -14,6 +14,8 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, is_configuration
 from rosellm.roserlhf.guard.content.fragment import framed
+from rosellm.roserlhf.guard.content.literals import split_source
+from rosellm.roserlhf.guard.content.observing import acts_of_observing
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
 from rosellm.roserlhf.guard.content.prose import acts_of_address
@@ -56,7 +58,14 @@ _WORDS = frozenset(
 _DATA = frozenset({"yaml", "yml", "json", "jsonl", "xml", "toml", "plist", "pkl", "pickle", "csv", ""})
 
 
-_REACHING = {"python": acts_of_reaching_python, "shell": acts_of_reaching_shell}
+def _acts_of_python_text(code: str) -> Iterator[Act]:
+    """Yield what Python's own reader does not follow: names that code reaches, and looks at who observes it."""
+    yield from acts_of_reaching_python(code)
+    yield from acts_of_observing(split_source(code, "rb")[0])
+
+
+_BY_TEXT = {"python": _acts_of_python_text, "shell": acts_of_reaching_shell}
+"""Readers of the text of code, beside the ones that follow what it does."""
 
 
 def language_of(path: str, content: str) -> str:
@@ -128,8 +137,8 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
     else:
         found = _of_added(list(_acts(path, language, content.replace(HUNK, ""), scene)), content, added)
     words = content if added is None else added
-    if language in _REACHING:
-        found += [replace(act, traits={"in_file": path}) for act in _REACHING[language](words)]
+    if language in _BY_TEXT:
+        found += [replace(act, traits={**act.traits, "in_file": path}) for act in _BY_TEXT[language](words)]
     detail = f"{'document' if language in _WORDS else 'comment'} in {path}"
     heard = {_plea(act) for act in found if act.kind == "text"}
     return [*found, *(act for act in acts_of_address(words, detail) if _plea(act) not in heard)]

@@ -19,6 +19,7 @@ from typing import Any
 from rosellm.roserlhf.guard.act import Act, ActKind
 from rosellm.roserlhf.guard.content.joined import acts_of_joined
 from rosellm.roserlhf.guard.content.literals import Literal, split_source
+from rosellm.roserlhf.guard.content.observing import acts_of_observing
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.content.reaching import acts_of_reaching
 from rosellm.roserlhf.guard.content.tables import table
@@ -108,6 +109,7 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         *_computed(bare, scene),
         *_imported(bare),
         *acts_of_reaching(bare, literals),
+        *acts_of_observing(bare),
     ]
 
 
