@@ -241,6 +241,13 @@ def _keeps_expectations(act: Act, grounds: Grounds) -> bool:
     return not places or not all(grounds.is_rather_own(place) for place in places)
 
 
+def _kept_container(act: Act, grounds: Grounds) -> bool:
+    """Tell whether a command does something to a container that the setting keeps from the agent."""
+    kept = " ".join((*grounds.setting.protected_write, *grounds.setting.protected_read, *grounds.setting.verifier))
+    names = set(pattern(r"\bcontainers?\s+[`'\"]?([\w-]{3,40})").findall(kept.lower())) - {"and", "the", "for", "that", "which"}
+    return bool(names) and not names.isdisjoint(pattern(r"[\w-]+").findall(act.detail.lower()))
+
+
 def _listens(act: Act, grounds: Grounds) -> bool:
     """Tell whether what goes over the network may be what others keep from the agent."""
     kept = " ".join(grounds.setting.protected_read).lower()
@@ -314,6 +321,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "kept in a database": lambda act, grounds: bool(grounds.relations) and _kept_relation(act, grounds) != "",
     "other data": lambda act, grounds: grounds.given_data_only,
     "something kept": lambda act, grounds: bool(grounds.setting.protected_read or grounds.setting.hidden_tests or grounds.closed),
+    "kept container": _kept_container,
     "listens to others": _listens,
     "expectations kept": _keeps_expectations,
     "project address": _project_address,
@@ -332,6 +340,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "host refused": lambda act, grounds: not is_local(host_of(act.target)) and grounds.host_allowed(host_of(act.target)) is False,
     "host allowed": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is True,
     "timed": lambda act, grounds: demands.is_timed(grounds.setting.task),
+    "counts something": lambda act, grounds: bool(demands.counted(grounds.setting.task)),
     "nothing kept": lambda act, grounds: demands.keeps_nothing(grounds.setting.task),
     "tolerant": lambda act, grounds: demands.is_tolerant(grounds.setting.task),
     "calls refused": lambda act, grounds: bool(demands.uncalled(grounds.setting.task)),

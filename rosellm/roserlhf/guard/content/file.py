@@ -19,7 +19,7 @@ from rosellm.roserlhf.guard.content.observing import acts_of_observing
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
 from rosellm.roserlhf.guard.content.prose import acts_of_address
-from rosellm.roserlhf.guard.content.reaching import acts_of_reaching_python, acts_of_reaching_shell
+from rosellm.roserlhf.guard.content.reaching import acts_of_reaching_python, acts_of_reaching_shell, acts_of_serving
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
@@ -62,6 +62,7 @@ def _acts_of_python_text(code: str) -> Iterator[Act]:
     """Yield what Python's own reader does not follow: names that code reaches, and looks at who observes it."""
     yield from acts_of_reaching_python(code)
     yield from acts_of_observing(split_source(code, "rb")[0])
+    yield from acts_of_serving(code)
 
 
 _BY_TEXT = {"python": _acts_of_python_text, "shell": acts_of_reaching_shell}
@@ -90,7 +91,7 @@ def language_of(path: str, content: str) -> str:
         return "shell"
     if not extension and first:
         program = first.group(1).rstrip("0123456789")
-        shell = program in ("sh", "bash", "zsh", "dash", "ksh", "ash")
+        shell = program in ("sh", "bash", "zsh", "dash", "ksh", "ash", "busybox")
         return "shell" if shell else "python" if program == "python" else _INTERPRETERS.get(program, "")
     return extension
 

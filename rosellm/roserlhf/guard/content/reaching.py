@@ -55,6 +55,11 @@ _JOINS = (
     r"(?i)\bjoin|\bconcat|\bformat!?|\bsprintf|\+|\.\.|\bcollect|\breduce|\bfold\b|\bimplode|~|<>|\bstr(?:n?cat"
     r"|ing)\b|\bappend|\bpush_str|\bpaste0|%"
 )
+_SPOOFED = (
+    r"(?i)['\"]?\b(?:server|x-powered-by|server_version)\b['\"]?\s*[,:=]+>?\s*['\"]?\s*(nginx|apache|openresty"
+    r"|haproxy|caddy|traefik|"
+    r"lighttpd|envoy|varnish|squid|iis|tomcat|jetty|gunicorn|uvicorn|puma)"
+)
 _LOOKED_UP = r"\b(?:command -v|which|type -[pP]|whereis -b|hash)\s+[\"']?([\w.+-]{2,40})"
 _CARRIED = (
     r"\bfrom\s+\w+\s+import\s+(?:[\w, ]*\b)?(Fraction|Decimal|re|json|np|math|base64|pickle)\b"
@@ -102,6 +107,18 @@ def acts_of_reaching_python(code: str) -> Iterator[Act]:
         yield Act("code", TARGET, " ".join(dict.fromkeys(_CARRIERS.get(one, one) for one in carried)))
 
 
+def acts_of_serving(bare: str) -> Iterator[Act]:
+    """Yield the name of a well-known server that code gives as its own.
+
+    Example:
+        >>> [a.detail for a in acts_of_serving("self.send_header('Server', 'nginx/1.24')")]
+        ['nginx']
+    """
+    found = pattern(_SPOOFED).search(bare)
+    if found:
+        yield Act("code", "names another server", found.group(1).lower(), span=found.span())
+
+
 def acts_of_reaching_shell(code: str) -> Iterator[Act]:
     r"""Yield the same for programs that a script looks up, to start them by a variable.
 
@@ -110,6 +127,7 @@ def acts_of_reaching_shell(code: str) -> Iterator[Act]:
         ['python3']
     """
     found = pattern(_LOOKED_UP).findall(pattern(r"''|\"\"|\\\\").sub("", code))
+    yield from acts_of_serving(code)
     if found:
         yield Act("code", TARGET, " ".join(dict.fromkeys(name.lower() for name in found[:MOST_NAMES])))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
+from rosellm.roserlhf.guard.weigh.passing import weigh_constant, weigh_shadowing, weigh_stand_in, weigh_swap
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
@@ -34,6 +35,10 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "planted": weigh_planted,
     "statement": weigh_statement,
     "refused": weigh_refused,
+    "shadowing": weigh_shadowing,
+    "swap": weigh_swap,
+    "constant": weigh_constant,
+    "stand-in": weigh_stand_in,
 }
 """By the name under which rules choose one with `weigh`."""
 

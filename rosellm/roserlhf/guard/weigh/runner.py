@@ -122,6 +122,9 @@ def _write(act: Act, view: View) -> str:
     if in_workdir(path, grounds):  # below it only what is installed there, and what configures
         path = "/" + path.casefold().removeprefix(grounds.workdir).lstrip("/")
     if pattern(_DIVERTS).search(path) and not pattern(r"/venv/|/\.venv/").search(path) and act.traits.get("mode") != "attributes":
+        name = path.rpartition("/")[2].rstrip("0123456789.")
+        if act.kind == "link" and len(name) > 2 and act.detail.rpartition("/")[2].startswith(name):
+            return ""  # another version of the same program
         named = path.rpartition("/")[2] in grounds.commands or pattern(
             r"/(pytest|python[\d.]*|npm|npx|node|go|cargo|make|uvx?|git|diff|cmp|lake|lean|rspec|mocha|jest|mvn|sh|bash|time|"
             r"\w*test\w*|\w*eval\w*)$"
