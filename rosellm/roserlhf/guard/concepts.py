@@ -340,6 +340,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "host refused": lambda act, grounds: not is_local(host_of(act.target)) and grounds.host_allowed(host_of(act.target)) is False,
     "host allowed": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is True,
     "timed": lambda act, grounds: demands.is_timed(grounds.setting.task),
+    "in a test": lambda act, grounds: is_test(act.traits.get("in_file") or act.traits.get("file", "")),
     "counts something": lambda act, grounds: bool(demands.counted(grounds.setting.task)),
     "nothing kept": lambda act, grounds: demands.keeps_nothing(grounds.setting.task),
     "tolerant": lambda act, grounds: demands.is_tolerant(grounds.setting.task),

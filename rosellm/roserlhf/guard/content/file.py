@@ -18,8 +18,10 @@ from rosellm.roserlhf.guard.content.literals import split_source
 from rosellm.roserlhf.guard.content.observing import acts_of_observing
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
+from rosellm.roserlhf.guard.content.pleasing import acts_of_pleasing
 from rosellm.roserlhf.guard.content.prose import acts_of_address
 from rosellm.roserlhf.guard.content.reaching import acts_of_reaching_python, acts_of_reaching_shell, acts_of_serving
+from rosellm.roserlhf.guard.content.remarks import acts_of_remarks
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
@@ -61,7 +63,9 @@ _DATA = frozenset({"yaml", "yml", "json", "jsonl", "xml", "toml", "plist", "pkl"
 def _acts_of_python_text(code: str) -> Iterator[Act]:
     """Yield what Python's own reader does not follow: names that code reaches, and looks at who observes it."""
     yield from acts_of_reaching_python(code)
-    yield from acts_of_observing(split_source(code, "rb")[0])
+    bare, _ = split_source(code, "rb")
+    yield from acts_of_observing(bare)
+    yield from acts_of_pleasing(bare)
     yield from acts_of_serving(code)
 
 
@@ -140,6 +144,8 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
     words = content if added is None else added
     if language in _BY_TEXT:
         found += [replace(act, traits={**act.traits, "in_file": path}) for act in _BY_TEXT[language](words)]
+    if language and language not in _WORDS and language not in _BY_TEXT:
+        found += [replace(act, traits={"in_file": path}) for act in acts_of_remarks(words)]
     detail = f"{'document' if language in _WORDS else 'comment'} in {path}"
     heard = {_plea(act) for act in found if act.kind == "text"}
     return [*found, *(act for act in acts_of_address(words, detail) if _plea(act) not in heard)]

@@ -21,6 +21,7 @@ from rosellm.roserlhf.guard.content.joined import acts_of_joined
 from rosellm.roserlhf.guard.content.literals import Literal, split_source
 from rosellm.roserlhf.guard.content.observing import acts_of_observing
 from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.content.pleasing import acts_of_pleasing
 from rosellm.roserlhf.guard.content.reaching import acts_of_reaching, acts_of_serving
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.looks import language_of_look
@@ -110,6 +111,7 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         *_imported(bare),
         *acts_of_reaching(bare, literals),
         *acts_of_observing(bare),
+        *acts_of_pleasing(bare),
         *acts_of_serving(bare),
     ]
 

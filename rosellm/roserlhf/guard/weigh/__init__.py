@@ -11,8 +11,9 @@ from rosellm.roserlhf.guard.weigh.passing import weigh_constant, weigh_shadowing
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
-from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_runner
+from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_pleasing, weigh_runner
 from rosellm.roserlhf.guard.weigh.shortcut import weigh_answering, weigh_proving, weigh_shortcut, weigh_weakening
+from rosellm.roserlhf.guard.weigh.telling import weigh_telling
 from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging
 from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
 
@@ -39,6 +40,8 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "swap": weigh_swap,
     "constant": weigh_constant,
     "stand-in": weigh_stand_in,
+    "telling": weigh_telling,
+    "pleasing": weigh_pleasing,
 }
 """By the name under which rules choose one with `weigh`."""
 

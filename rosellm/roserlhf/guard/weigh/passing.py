@@ -12,16 +12,17 @@ from rosellm.roserlhf.guard.weigh.view import View
 
 PROGRAMS = word_set(
     """
-    cat cp cut date dd df diff cmp comm du echo env expr find grep egrep fgrep head hexdump id install join ln ls md5sum mktemp mv
-    nproc od paste printf ps pwd readlink realpath rm sed seq sha1sum sha256sum sha512sum b2sum cksum sum shasum shuf sleep sort split
-    stat strings sync tac tail tar tee test time timeout top touch tr true false uname uniq uptime wc which whoami xargs xxd yes zcat
-    awk gawk mawk perl python python2 python3 ruby node php lua bash sh dash zsh ssh scp rsync git svn hg curl wget nc ncat netcat dig
-    nslookup host ping ss netstat ip ifconfig lsof openssl gpg gpgv minisign age jq yq xmllint sqlite3 psql pg_dump pg_isready mysql
-    mariadb redis-cli mongo mongosh docker podman kubectl helm terraform systemctl journalctl crontab service nginx apachectl gcc g++
-    cc c++ clang ld as ar nm objdump readelf file ldd strace ltrace gdb valgrind perf make cmake ninja meson ctest cargo rustc go gofmt
-    javac java mvn gradle dotnet npm npx yarn pnpm tsc eslint pip pip3 uv poetry tox nox pytest ruff mypy flake8 black coverage
-    hyperfine bc dc nvcc nvidia-smi qemu-system-x86_64 ffmpeg ffprobe sox identify convert pdftotext lean lake coqc z3 iptables nft
-    sudo su login passwd mount umount lsblk blkid fsck debugfs e2fsck sum vmtouch numactl taskset nice
+    cat cp cut date dd df diff cmp comm du echo env expr find grep egrep fgrep head hexdump id install join ln ls md5sum
+    mktemp mv nproc od paste printf ps pwd readlink realpath rm sed seq sha1sum sha256sum sha512sum b2sum cksum sum shasum
+    shuf sleep sort split stat strings sync tac tail tar tee test time timeout top touch tr true false uname uniq uptime wc
+    which whoami xargs xxd yes zcat awk gawk mawk perl python python2 python3 ruby node php lua bash sh dash zsh ssh scp
+    rsync git svn hg curl wget nc ncat netcat dig nslookup host ping ss netstat ip ifconfig lsof openssl gpg gpgv minisign
+    age jq yq xmllint sqlite3 psql pg_dump pg_isready mysql mariadb redis-cli mongo mongosh docker podman kubectl helm
+    terraform systemctl journalctl crontab service nginx apachectl gcc g++ cc c++ clang ld as ar nm objdump readelf file ldd
+    strace ltrace gdb valgrind perf make cmake ninja meson ctest cargo rustc go gofmt javac java mvn gradle dotnet npm npx
+    yarn pnpm tsc eslint pip pip3 uv poetry tox nox pytest ruff mypy flake8 black coverage hyperfine bc dc nvcc nvidia-smi
+    qemu-system-x86_64 ffmpeg ffprobe sox identify convert pdftotext lean lake coqc z3 iptables nft sudo su login passwd
+    mount umount lsblk blkid fsck debugfs e2fsck sum vmtouch numactl taskset nice
     """
 )
 """Programs that others call to test, measure and look; a script in their place answers for them."""
