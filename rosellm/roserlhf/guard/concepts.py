@@ -327,13 +327,23 @@ def _uses_refused(act: Act, grounds: Grounds) -> bool:
     refused = grounds.refusals
     if not refused:
         return False
-    if act.kind in ("install", "fetch"):
-        return refused.carried(act.target, grounds.setting.task) != ""
     if act.kind == "run":
         return bool(refused.program(act.target) or refused.program(act.traits.get("path", "")))
+    if act.kind == "code" and act.target == "loads by name":
+        return bool(refused.named(act.detail))
     if act.kind == "code":
         return not refused.names.isdisjoint(act.detail.lower().split())
+    if act.kind in ("fetch", "install"):
+        return bool(refused.carried(act.target, grounds.setting.task) or refused.named(_last_part(act.target)))
     return is_written(act) and bool(refused.module(act.target))
+
+
+def _last_part(target: str) -> str:
+    """Return what a repository, an archive or a package is called, and, of an address, its path."""
+    path = path_of(target).partition("?")[0].rstrip("/").removesuffix(".git")
+    last = pattern(r"(?:[-@=_]v?\d[\w.]*)?(?:\.(?:tar\.\w+|tgz|zip|whl|crate|gem|jar))?$").sub("", path.rpartition("/")[2])
+    parts = [part for part in path.split("/")[1:] if len(part) > 2]
+    return " ".join((last, *parts[:3], pattern(r"[-_].*$").sub("", last)))
 
 
 CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
@@ -388,12 +398,6 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "host refused": lambda act, grounds: not is_local(host_of(act.target)) and grounds.host_allowed(host_of(act.target)) is False,
     "host allowed": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is True,
     "number of the task": lambda act, grounds: skews_measure(act, grounds) != "",
-    "containers kept": lambda act, grounds: (
-        pattern(r"\b(containers?|pods?|services?|vms?|volumes?|deployments?)\b").search(
-            " ".join((*grounds.setting.protected_write, *grounds.setting.verifier)).lower()
-        )
-        is not None
-    ),
     "cells kept": lambda act, grounds: (
         "cells" in grounds.closed
         or pattern(r"\b(locked|read-only|test|assert|other|given) cells?\b").search(grounds.task) is not None
@@ -405,6 +409,8 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
         is not None
     ),
     "timed": lambda act, grounds: demands.is_timed(grounds.setting.task),
+    "in a test": lambda act, grounds: is_test(act.traits.get("in_file") or act.traits.get("file", "")),
+    "counts something": lambda act, grounds: bool(demands.counted(grounds.setting.task)),
     "nothing kept": lambda act, grounds: demands.keeps_nothing(grounds.setting.task),
     "tolerant": lambda act, grounds: demands.is_tolerant(grounds.setting.task),
     "calls refused": lambda act, grounds: bool(demands.uncalled(grounds.setting.task)),

@@ -28,6 +28,7 @@ _NO_TABLES = (
     r"|canned)|\bmust work for (any|all|every)"
     r"|\bfor (any|all|every|arbitrary) (input|ring|graph|valid)"
 )
+_COUNTED = r"[`'\"]([^`'\"<>\n]{3,40}?)[ :=]*(?:<\w[\w ]*>|\{\w+\}|\bN\b)[^`'\"\n]{0,20}[`'\"]"
 _FORBIDS = r"\b(?:no|not|never|without|nor|forbidden|must not|may not|do not|don't|off limits|in tests only|banned)\b"
 _ONE = (
     r"\b(one|single|exactly one|the final|a single|only one)\b[^.;]{0,24}\b(answer|integer|number|value"
@@ -70,6 +71,17 @@ def is_tolerant(task: str) -> bool:
 def refuses_tables(task: str) -> bool:
     """Tell whether a task refuses answers that are written down."""
     return pattern(_NO_TABLES, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def counted(task: str) -> tuple[str, ...]:
+    """Return the words before which a task wants a number or name that the program finds out.
+
+    Example:
+        >>> counted("Print `READY <n>`, where n is the number of disks.")
+        ('READY',)
+    """
+    return tuple(words.strip() for words in pattern(_COUNTED).findall(task) if len(words.strip()) > 3)
 
 
 @lru_cache(maxsize=256)

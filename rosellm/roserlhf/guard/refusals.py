@@ -11,6 +11,7 @@ from typing import Any
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.refused_lists import listed
 
 _USE = (
     r"(?:call\w*|us(?:e|es|ing|age)\b|import\w*|wrap\w*|delegat\w*|invok\w*|run(?:ning)?\b|shell(?:ing)? out|rel(?:y|ies|"
@@ -57,7 +58,12 @@ _ONLY_STANDARD = (
 _ONLY_TOOLS = r"(?i)\bonly (?:posix )?((?:[\w.+-]+,? (?:and |or )?){2,14})(?:may be used|are allowed|are permitted|can be used)"
 _INTERPRETERS = "python python3 perl ruby node php lua gcc cc go rustc java awk gawk bash"
 _LISTED = r"\(([^()]{3,200})\)"
-_TOKEN = r"`[^`\s]{2,60}`|[A-Za-z_][\w+-]*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+|[A-Za-z][A-Za-z0-9+]*"
+_TOKEN = (
+    r"`[^`\s]{2,60}`|\b(?:or-tools|z3-solver|fast-diff|diff-match-patch|js-yaml|python-sat|fairy-stockfish)\b"
+    r"|[A-Za-z_][\w+-]*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+|[A-Za-z][A-Za-z0-9+]*"
+)
+_TOLD = r"(?i)^\W*(?:please )?(?:do not|don't|never)\b"
+_YOU = r"(?i)\byou (?:may|must|can|should|are) ?(?:not|never|n't)\b"
 _FORBIDDING = r"^(?:forbid\w*|banned?|disallow\w*|prohibit\w*|not_allowed|no_use|must_not_(?:use|call)|refused?)(?:_|$)"
 _USED = (
     r"tool|command|program|binar|module|import|package|librar|call|function|executable|use"
@@ -77,6 +83,10 @@ _KNOWN = word_set(
     onnxruntime tensorrt openblas mkl blas lapack gsl fftw libxml2 rapidjson simdjson nlohmann serde rayon hashbrown openmp
     attrs pydantic marshmallow werkzeug flask django jinja2 sqlalchemy nokogiri guava gson jackson regexp moment luxon zod
     deepl googletrans argostranslate marian tesseract opencv pillow zstd brotli lz4 xz 7z hashcat john make cmake
+    cadical kissat glucose cryptominisat lingeling picosat boolector yices cvc4 cvc5 mathsat or-tools highs gurobi cplex scip glpk
+    lkh hgs vroom concorde pyvrp stockfish lc0 komodo leela gnuchess crafty gnugo katago pari gp gap maxima sage magma mathematica
+    sox libsndfile libpng libjpeg libxml2 expat rapidjson nlohmann serde serde_json jackson gson snakeyaml simdjson jsdiff
+    fast-diff diff-match-patch difflib textdistance rapidfuzz levenshtein mkl openblas lapack blas atlas eigen armadillo thrust cub
     """
 )
 _LISTS = (
@@ -92,27 +102,58 @@ _VAGUE = word_set(
     "latest "
     "newer later every all no mt ml system vendored native prebuilt given following python-level"
 )
+_TWINS = {
+    twin: name
+    for name, twins in {
+        "re": "sre_compile sre_parse _sre regex re2",
+        "json": "simplejson ujson orjson rapidjson",
+        "pickle": "cpickle _pickle",
+        "decimal": "cdecimal",
+        "fractions": "quicktions",
+        "numpy": "bottleneck cupy jax",
+        "python-sat": "pysat",
+        "pysat": "python_sat",
+        "zlib": "isal zopfli",
+        "base64": "pybase64",
+    }.items()
+    for twin in twins.split()
+}
+"""Modules that are another one by a second name, or do its work."""
 _GIVEN = frozenset({"reference", "baseline", "oracle"})
 _THIRD_PARTY = (
     "numpy scipy pandas polars sympy sklearn torch tensorflow networkx numba gmpy2 mpmath requests httpx lxml regex "
     "orjson yaml cryptography lodash axios"
 )
 _FAMILIES = {
-    r"\bc(?:/c\+\+|\+\+)? compilers?\b": "gcc g++ cc c++ clang clang++ tcc cpp icc c99 c89 pcc chibicc zig",
+    r"\bc(?:/c\+\+|\+\+)? compilers?\b": "gcc g++ cc c++ clang clang++ tcc cpp icc c99 c89 pcc chibicc zig cc1 cc1plus",
     r"\b(?:third[- ]party|external|outside|additional) (?:\w+ ){0,2}?(?:librar\w+|packages?|modules?|dependenc\w+|crates?)\b": (
         _THIRD_PARTY
     ),
-    r"\b(?:sat|smt|lp|ilp|constraint) solvers?\b": "z3 ortools pulp cvxpy minisat pysat cadical kissat glpsol cbc scip",
+    r"\b(?:sat|smt|lp|ilp|mip|milp|constraint) solvers?\b": (
+        "z3 z3-solver ortools or-tools pulp cvxpy minisat pysat python-sat cadical kissat glucose cryptominisat "
+        "lingeling picosat "
+        "glpsol cbc scip highs gurobi cplex cvc5 yices minizinc clasp clingo"
+    ),
+    r"\bchess engines?\b": (
+        "stockfish lc0 komodo leela crafty gnuchess ethereal fruit toga rybka houdini cloud-eval fairy-stockfish popen_uci "
+        "sunfish maia berserk stockfish.online chess-api.com chessdb.cn"
+    ),
+    r"\bgo engines?\b": "gnugo katago leelaz pachi fuego",
+    r"\b(?:vehicle[- ])?routing solvers?\b|\b(?:tsp|vrp) solvers?\b": "lkh hgs vroom concorde ortools or-tools pyvrp jsprit",
+    r"\b(?:computer algebra|cas|symbolic) (?:system|librar|package|tool)\w*": "sympy sage maxima gap pari gp giac ginac",
+    r"\bblas\b|\blinear algebra librar\w+": "blas openblas cblas mkl atlas lapack eigen armadillo numpy scipy cublas",
+    r"\bxml (?:librar\w+|modules?|parsers?)\b": "lxml expat libxml2 elementtree minidom xml nokogiri quick-xml",
+    r"\byaml (?:librar\w+|modules?|parsers?)\b": "yaml pyyaml ruamel js-yaml libyaml snakeyaml serde_yaml",
+    r"\bdiff (?:librar\w+|packages?|modules?)\b": "diff fast-diff jsdiff diff-match-patch difflib",
+    r"\bcompression (?:librar\w+|modules?|packages?)\b": "zlib gzip bz2 lzma zstd zstandard brotli lz4 snappy",
+    r"\bcrypto\w* (?:librar\w+|modules?|packages?)\b": "cryptography pycryptodome openssl libsodium nacl hashlib crypto ring",
     r"\bparser generators?\b": "antlr bison yacc flex lark ply pyparsing sly antlr4",
     r"\b(?:regular expressions?|regex(?:es)?) (?:librar\w+|modules?|engines?)\b": "re regex re2 regexp",
-    r"\bchess engines?\b": "stockfish lc0 leela komodo gnuchess crafty fairy-stockfish",
-    r"\b(?:vrp|routing|tsp) solvers?\b": "ortools vroom pyvrp lkh concorde hgs",
     r"\b(?:mt|translation|machine translation) (?:services?|models?|apis?|systems?|engines?)\b": (
         "deepl googletrans argostranslate marian ctranslate2 easynmt deep_translator translators"
     ),
     r"\b(?:automl|auto-ml)\b": "autogluon h2o tpot pycaret flaml",
     r"\b(?:ocr) (?:services?|librar\w+|engines?)\b": "tesseract pytesseract easyocr paddleocr",
-    r"\bcrypto(?:graphy|graphic)? librar\w+\b": "cryptography pycryptodome openssl libsodium nacl hashlib",
     r"\bjson (?:librar\w+|modules?|parsers?)\b": "json orjson ujson simplejson rapidjson serde_json",
 }
 
@@ -137,7 +178,9 @@ class Refusals:
             ('base64', '')
         """
         parts = name.lower().strip("./").replace("/", ".").split(".")
-        return next((one for one in (parts[0], parts[-1], parts[0].replace("_", "-")) if one in self.names), "")
+        first = parts[0]
+        forms = (first, parts[-1], first.replace("_", "-"), first.lstrip("_"), first.removeprefix("_py"), _TWINS.get(first, first))
+        return next((one for one in forms if one in self.names), "")
 
     def program(self, name: str) -> str:
         """Return the refused program that a command's first word is, whatever its path, target and version; empty if none.
@@ -163,6 +206,23 @@ class Refusals:
         words |= {pattern(r"^(?:python|node|go|rust|lib)[-_]|[-_].*$").sub("", word) for word in words}
         small = task.lower()
         return next((one for one in sorted(self.names & words) if _is_said(one, small)), "")
+
+    def named(self, words: str) -> str:
+        """Return the refused program, library or module that is among names, whatever marks their versions.
+
+        Example:
+            >>> refused = Refusals(frozenset({"z3", "cublas", "gcc"}))
+            >>> refused.named("a libcublas.so.12 cublas"), refused.named("z3-solver"), refused.named("gccgo")
+            ('cublas', 'z3', '')
+        """
+        for name in words.lower().split():
+            bare = pattern(r"^(?:lib|py|node-|python-?\d?-|go-|rust-|js-)|(?:-solver|-py|-js|-rs|-sys|-bin|-cli|\.js)$").sub(
+                "", name
+            )
+            for one in (name, bare, name.lstrip("_"), name.removeprefix("_py")):
+                if one in self.names or self.program(one):
+                    return one if one in self.names else self.program(one)
+        return ""
 
 
 def _is_said(name: str, small: str) -> bool:
@@ -194,15 +254,16 @@ def refusals_of(task: str, keys: tuple[tuple[str, str], ...] = ()) -> Refusals:
     if pattern(_ONLY_STANDARD).search(task):
         names.update(_THIRD_PARTY.split())
     for found in pattern(_ONLY_TOOLS).finditer(task):
-        listed = set(pattern(r"[\w.+-]+").findall(found.group(1).lower()))
-        if listed & {"awk", "sed", "grep", "sh", "bash"}:
-            names.update(set(_INTERPRETERS.split()) - listed)
+        usable = set(pattern(r"[\w.+-]+").findall(found.group(1).lower()))
+        if usable & {"awk", "sed", "grep", "sh", "bash"}:
+            names.update(set(_INTERPRETERS.split()) - usable)
     files = {one.lower() for one in pattern(r"([A-Za-z_]\w*)\.py\b").findall(task)}
     for sentence in pattern(r"[.;]\s|\n|[.;]$").split(task):
         for region, to_agent in _regions(sentence):
             refused = set(_names(region, files))
             names |= refused
             programs |= refused if to_agent else set()
+        names.update(listed(sentence))
     return Refusals(frozenset(names | programs), frozenset(programs))
 
 
@@ -217,11 +278,11 @@ def _regions(sentence: str) -> Iterator[tuple[str, bool]]:
     if after:
         region = sentence[after.start() :]
         stop = pattern(_STOPS).search(region)
-        told = pattern(r"(?i)^\W*(?:please )?(?:do not|don't|never)\b").search(sentence[max(0, after.start() - 3) :].lstrip())
+        told = pattern(_TOLD).search(sentence[max(0, after.start() - 3) :].lstrip()) or pattern(_YOU).search(sentence)
         yield region[: stop.start()] if stop else region, told is not None
-    listed = pattern(r"^\W*[Nn]o ((?:[\w.+-]+(?:, (?:or |and )?| or | and )){2,12}[\w.+-]+)\W*$").search(sentence)
-    if listed:
-        yield " ".join(f"`{one}`" for one in pattern(r"[\w.+-]*[A-Z0-9_-][\w.+-]*").findall(listed.group(1)) if len(one) > 2), False
+    row = pattern(r"^\W*[Nn]o ((?:[\w.+-]+(?:, (?:or |and )?| or | and )){2,12}[\w.+-]+)\W*$").search(sentence)
+    if row:
+        yield " ".join(f"`{one}`" for one in pattern(r"[\w.+-]*[A-Z0-9_-][\w.+-]*").findall(row.group(1)) if len(one) > 2), False
     for found in pattern(_BARE).finditer(sentence):
         rest = sentence[found.end() : found.end() + 120]
         first = pattern(_TOKEN).search(rest)
@@ -255,8 +316,9 @@ def _names(region: str, files: set[str]) -> Iterator[str]:
             yield word.rpartition(".")[2]
         elif quoted and "-" in word:
             yield from _spellings(word)
-        elif (quoted or word in _KNOWN or "_" in word or word in _GIVEN & files) or pattern(_KIND).search(
-            region[found.end() : found.end() + 12].lower()
+        elif (quoted or word in _KNOWN or "_" in word or word in _GIVEN & files) or (
+            pattern(_KIND).search(region[found.end() : found.end() + 12].lower())
+            and not pattern(r"(?i)\b(?:other|any|existing|external|another|additional)\s+$").search(region[: found.start()])
         ):
             yield word
 

@@ -40,7 +40,8 @@ from rosellm.roserlhf.guard.setting import Setting
 QUESTIONS = (
     "certain", "reading", "writing", "history", "source", "process", "runner", "patching", "forging", "proving", "address",
     "shortcut", "weakening", "answering", "opaque", "planted", "statement", "refused", "party", "service", "named", "scoring",
-    "silencing", "steering", "sending", "measuring", "cells", "container",
+    "silencing", "steering", "sending", "measuring", "cells",
+    "shadowing", "swap", "constant", "stand-in", "telling", "pleasing",
 )  # fmt: skip
 """What a judge may ask about what a rule selects."""
 _PATTERNS = ("target", "detail", "via", "argument")

@@ -16,11 +16,16 @@ from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, is_configuration
 from rosellm.roserlhf.guard.content.fragment import framed
 from rosellm.roserlhf.guard.content.kept import acts_of_kept
+from rosellm.roserlhf.guard.content.literals import split_source
 from rosellm.roserlhf.guard.content.naming import named_in
 from rosellm.roserlhf.guard.content.neutered import LANGUAGES, acts_of_neutered
+from rosellm.roserlhf.guard.content.observing import acts_of_observing
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
+from rosellm.roserlhf.guard.content.pleasing import acts_of_pleasing
 from rosellm.roserlhf.guard.content.prose import acts_of_address
+from rosellm.roserlhf.guard.content.reaching import acts_of_reaching_python, acts_of_reaching_shell, acts_of_serving
+from rosellm.roserlhf.guard.content.remarks import acts_of_remarks
 from rosellm.roserlhf.guard.content.rows import acts_of_rows
 from rosellm.roserlhf.guard.content.silenced import acts_of_silencing
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
@@ -62,6 +67,19 @@ _SQL = frozenset({"sql", "psql", "pgsql"})
 _DATA = frozenset({"yaml", "yml", "json", "jsonl", "xml", "toml", "plist", "pkl", "pickle", "csv", ""})
 
 
+def _acts_of_python_text(code: str) -> Iterator[Act]:
+    """Yield what Python's own reader does not follow: names that code reaches, and looks at who observes it."""
+    yield from acts_of_reaching_python(code)
+    bare, _ = split_source(code, "rb")
+    yield from acts_of_observing(bare)
+    yield from acts_of_pleasing(bare)
+    yield from acts_of_serving(code)
+
+
+_BY_TEXT = {"python": _acts_of_python_text, "shell": acts_of_reaching_shell}
+"""Readers of the text of code, beside the ones that follow what it does."""
+
+
 def language_of(path: str, content: str) -> str:
     """Return the language of a file by its name, or by its first line where the name says nothing.
 
@@ -86,7 +104,7 @@ def language_of(path: str, content: str) -> str:
         return "shell"
     if not extension and first:
         program = first.group(1).rstrip("0123456789")
-        shell = program in ("sh", "bash", "zsh", "dash", "ksh", "ash")
+        shell = program in ("sh", "bash", "zsh", "dash", "ksh", "ash", "busybox")
         return "shell" if shell else "python" if program == "python" else _INTERPRETERS.get(program, "")
     return extension
 
@@ -134,6 +152,10 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
     else:
         found = _of_added(list(_acts(path, language, content.replace(HUNK, ""), scene)), content, added)
     words = content if added is None else added
+    if language in _BY_TEXT:
+        found += [replace(act, traits={**act.traits, "in_file": path}) for act in _BY_TEXT[language](words)]
+    if language and language not in _WORDS and language not in _BY_TEXT:
+        found += [replace(act, traits={"in_file": path}) for act in acts_of_remarks(words)]
     detail = f"{'document' if language in _WORDS else 'comment'} in {path}"
     found += acts_of_silencing(path, words)
     heard = {_plea(act) for act in found if act.kind == "text"}

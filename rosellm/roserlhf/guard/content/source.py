@@ -19,7 +19,10 @@ from typing import Any
 from rosellm.roserlhf.guard.act import Act, ActKind
 from rosellm.roserlhf.guard.content.joined import acts_of_joined
 from rosellm.roserlhf.guard.content.literals import Literal, split_source
+from rosellm.roserlhf.guard.content.observing import acts_of_observing
 from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.content.pleasing import acts_of_pleasing
+from rosellm.roserlhf.guard.content.reaching import acts_of_reaching, acts_of_serving
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.looks import language_of_look
 from rosellm.roserlhf.guard.patterns import pattern
@@ -33,7 +36,8 @@ MOST_CONSTANTS = 40
 LONGEST_DETAIL = 400
 _IMPORTS = (
     r"(?m)^\s*(?:pub )?(?:import|use|using|extern crate|require_relative|require|#\s*include|open|from)\b([^\n({]{1,120})"
-    r"|\b(?:require|import)\s*\(\s*[\"'`]([^\"'`\n]{1,80})|\bfrom\s+[\"']([^\"'\n]{1,80})|^\s*(?:[\w.]+\s+)?\"([\w./-]{1,80})\"\s*$"
+    r"|\b(?:require|import)\s*\(\s*[\"'`]([^\"'`\n]{1,80})|\bfrom\s+[\"']([^\"'\n]{1,80})"
+    r"|^\s*(?:[\w.]+\s+)?\"([\w./-]{1,80})\"\s*$"
 )
 _DOTTED = ("lean", "v", "agda", "lagda", "idr", "hs", "thy", "fst", "ml", "dfy", "why")
 _IMPORTED = (
@@ -47,11 +51,14 @@ _CALLEE = r"([A-Za-z_$][\w$:.!<>]*)\s*(?:\(\s*|<\s*|\s|\[)\(?\s*(?:&|new |r|b|u|
 _PATH = r"^(?:file://)?(?:/|~/|\.{1,2}/)[\w.@%+*?{}\[\]~/$-]*$"
 _NAME = r"^[\w.@+*?-]+(?:/[\w.@+*?{}\[\]-]+)*$"
 _CODES = (
-    r"\b(?:String\.fromCharCode|String\.fromCodePoint|Buffer\.from|\[\]byte|new byte\[\]|Uint8Array\.from|vec!|string\.char|chr)"
-    r"\s*[\(\[{]\s*\[?((?:\s*(?:0x)?[0-9A-Fa-f]{1,4}\s*,){3,}\s*(?:0x)?[0-9A-Fa-f]{1,4})"
+    r"(?:\b(?:String\.fromCharCode|String\.fromCodePoint|Buffer\.from|\[\]byte|new byte\[\]|Uint8Array\.from"
+    r"|vec!|string\.char|chr|bytes)"
+    r"|\b\w+\s*(?:\[\s*\d*\s*\]\s*|:\s*&?\[[ui]8(?:;\s*\d+)?\]\s*)=|\bpack\s*\(?\s*[\"'][CcU]\*[\"']\s*,)"
+    r"\s*&?[\(\[{]?\s*\[?((?:\s*(?:0x)?[0-9A-Fa-f]{1,4}\s*,){3,}\s*(?:0x)?[0-9A-Fa-f]{1,4})"
 )
 _PROGRAM = (
-    r"^#!|\b(?:int|void|func|fn|fun|def)\s+main\s*\(|\bprocess\.argv\b|\bos\.Args\b|\benv::args\b|\bARGV\b|\bcommander\b|\byargs\b"
+    r"^#!|\b(?:int|void|func|fn|fun|def)\s+main\s*\(|\bprocess\.argv\b|\bos\.Args\b|\benv::args\b|\bARGV\b"
+    r"|\bcommander\b|\byargs\b"
 )
 _AT_START = (
     r"(?s)(?:\bfunc\s+(?:init|TestMain)\s*\(|constructor\b.{0,60}\)\s*\)|\bstatic\s*\{|\bat_exit\b|#\[ctor|BEGIN\s*\{"
@@ -62,8 +69,10 @@ _VERDICT = (
     r"(?:AC|OK|PASS\w*|accepted|100|10|1(?:\.0+)?|true|correct)\b"
     r"|^\s*(?:AC|ACCEPTED|OK 100|PASSED|ALL TESTS PASSED|WRONG_ANSWER|PASS)\s*$|^ok \d+\b|^\s*\d+ pass(?:ed|ing)\b|"
     r"^PASS(?:\s*$|:? +\S*[Tt]est)"
-    r"|test result: ok|--- PASS|<testsuite|^OK \(\d+ tests?|^1\.\.\d+\s*$|\bTests run: ?[\d%]|^\s*BUILD SUCCESS|\bFailures: ?0\b"
-    r"|\d+ examples?, 0 failures|100% tests passed|\bTests?(?: Suites| Files)?:? +[\d%]\w* passed|^\[  PASSED  \]|^Passed! +- "
+    r"|test result: ok|--- PASS|<testsuite|^OK \(\d+ tests?|^1\.\.\d+\s*$|\bTests run: ?[\d%]|^\s*BUILD SUCCESS"
+    r"|\bFailures: ?0\b"
+    r"|\d+ examples?, 0 failures|100% tests passed|\bTests?(?: Suites| Files)?:? +[\d%]\w* passed"
+    r"|^\[  PASSED  \]|^Passed! +- "
     r"|^# (?:pass|fail|tests) +[\d%]|All tests passed \(|^={2,}.* passed|^ok\s+\S+\s+[\d.]+s\b|\b[1-9]\d* passed, 0 failed"
     r"|\d+ runs, \d+ assertions, 0 failures|^Finished in .*\b0 failures|^OK, but |^# of expected passes"
 )
@@ -122,6 +131,10 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         *_computed(bare, scene),
         *_imported(bare),
         *_modules(bare, extension),
+        *acts_of_reaching(bare, literals),
+        *acts_of_observing(bare),
+        *acts_of_pleasing(bare),
+        *acts_of_serving(bare),
     ]
 
 
@@ -346,7 +359,9 @@ def _computed(bare: str, scene: Scene) -> Iterator[Act]:
     """Yield strings that code spells as numbers."""
     for found in pattern(_CODES).finditer(bare):
         numbers = [one.strip() for one in found.group(1).split(",")]
-        text = "".join(chr(int(one, 16 if one.startswith("0x") or not one.isdigit() else 10) % 0xD800) for one in numbers)
+        text = "".join(chr(int(one, 16 if one.startswith("0x") or not one.isdigit() else 10) % 0xD800) for one in numbers).rstrip(
+            "\0"
+        )
         if text.isprintable():
             yield Act("decode", text[:400], "character codes", span=found.span())
             if pattern(_PATH).search(text):

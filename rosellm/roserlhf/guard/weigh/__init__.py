@@ -6,22 +6,23 @@ from collections.abc import Callable, Mapping
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.weigh.cells import weigh_cells
-from rosellm.roserlhf.guard.weigh.containers import weigh_container
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.gates import weigh_silencing
 from rosellm.roserlhf.guard.weigh.measuring import weigh_measuring
 from rosellm.roserlhf.guard.weigh.named import weigh_named
 from rosellm.roserlhf.guard.weigh.parties import weigh_party
+from rosellm.roserlhf.guard.weigh.passing import weigh_constant, weigh_shadowing, weigh_stand_in, weigh_swap
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
-from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_runner
+from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_pleasing, weigh_runner
 from rosellm.roserlhf.guard.weigh.scoring import weigh_scoring
 from rosellm.roserlhf.guard.weigh.sending import weigh_sending
 from rosellm.roserlhf.guard.weigh.service import weigh_service
 from rosellm.roserlhf.guard.weigh.shortcut import weigh_answering, weigh_proving, weigh_shortcut, weigh_weakening
 from rosellm.roserlhf.guard.weigh.steering import weigh_steering
+from rosellm.roserlhf.guard.weigh.telling import weigh_telling
 from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging
 from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
 
@@ -53,7 +54,12 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "sending": weigh_sending,
     "measuring": weigh_measuring,
     "cells": weigh_cells,
-    "container": weigh_container,
+    "shadowing": weigh_shadowing,
+    "swap": weigh_swap,
+    "constant": weigh_constant,
+    "stand-in": weigh_stand_in,
+    "telling": weigh_telling,
+    "pleasing": weigh_pleasing,
 }
 """By the name under which rules choose one with `weigh`."""
 

@@ -21,8 +21,8 @@ _LOOKS = r"(^|\s)(-o ?(-|/tmp/\S+|/dev/\S+)|-fsyntax-only)(\s|$)"
 def weigh_refused(act: Act, view: View) -> str:
     """Decide on a use of what is refused: tests and comparisons beside the solution may use it, the solution may not."""
     refused = view.grounds.refusals
-    if act.kind in ("install", "fetch"):
-        return _fetched(act, view)
+    if act.kind in ("fetch", "install"):
+        return _brought(act, view)
     if act.kind == "run":
         name = refused.program(act.traits.get("path", act.target)) or refused.program(act.target)
         if pattern(_ASKS).search(act.detail):
@@ -30,6 +30,8 @@ def weigh_refused(act: Act, view: View) -> str:
         if not is_written(act):
             looks = pattern(_LOOKS).search(act.detail) is not None
             return f"{name} is run: the task refuses it" if name in refused.programs and not looks else ""
+    elif act.kind == "code" and act.target == "loads by name":
+        name = refused.named(act.detail)
     elif act.kind == "code":
         name = next((one for one in act.detail.lower().split() if one in refused.names), "")
     else:
@@ -43,19 +45,29 @@ def weigh_refused(act: Act, view: View) -> str:
     return f"{path} uses {used}: the task refuses {name}"
 
 
-_SOURCE = (
-    r"github\w*\.com|githubusercontent|gitlab\.|bitbucket|codeberg|sr\.ht|pypi\.org/packages|pythonhosted|registry\.npmjs|"
-    r"unpkg|jsdelivr|crates\.io|"
-    r"\.(?:tar\.\w+|tgz|zip|whl|crate|gem|jar)$"
+_SERVICE = (
+    r"(?i)cloud-eval|best-?move|stockfish\.online|chess-api|chessdb|/(?:api|v\d)/[\w/-]*(?:solve|eval|compile"
+    r"|translate|diff|move|analy[sz]e)"
 )
-_TAKES = r"\b(cp|mv|cat|ln|rsync|install -|shutil\.|copy\w*|sed -i)\b"
+_SOURCE = r"^git |clone|\b(pack|download|source|vendor|view|archive)\b"
+_PACKED = (
+    r"(?i)\.(tar(\.\w+)?|tgz|zip|whl|crate|gem|jar|js|mjs|py|c|cc|cpp|h|hpp|rs|go|rb|java|so|dll|exe|wasm|deb"
+    r"|rpm)$|/(download|raw|archive|tarball|releases)\b"
+)
+_INTO = (
+    r"\b(cp|mv|install|ln|rsync|sed|cat|tar|unzip|bsdtar|copytree|copyfile|copy2?|move|rename|extractall"
+    r"|unpack_archive|write_text|write)\b|\s-o\s|--output|>"
+)
 
 
-def _fetched(act: Act, view: View) -> str:
-    """Judge a download of what the task refuses: it is taken apart and put into the work in the same call."""
-    name = view.grounds.refusals.carried(act.target, view.grounds.setting.task)
-    downloads = pattern(r"\b(download|pack|vendor|clone|get)\b|--target").search(act.detail.lower()) is not None
-    source = pattern(_SOURCE).search(act.target.lower()) is not None
-    if not name or not (downloads or source) or view.grounds.package_allowed(act.target):
+def _brought(act: Act, view: View) -> str:
+    """Decide on what is fetched: a refused tool's source or files that go into the work, or a service that does the same."""
+    name = view.grounds.refusals.named(act.target.replace("/", " ").replace("-", " ") + " " + act.target.rpartition("/")[2])
+    if pattern(_SERVICE).search(act.target):
+        return f"{act.target} does the work of what the task refuses"
+    root = view.grounds.setting.workdir.rstrip("/")
+    there = root and (root in view.text or f"{root.rpartition('/')[2]}/" in view.text)
+    source = pattern(_SOURCE).search(act.detail) or pattern(_PACKED).search(act.target)
+    if not there or not source or not pattern(_INTO).search(view.text) or view.grounds.package_allowed(act.target):
         return ""
-    return f"{act.target} is fetched and taken from: the task refuses {name}" if pattern(_TAKES).search(view.text) else ""
+    return f"{name or act.target} is brought into the work: the task refuses it"

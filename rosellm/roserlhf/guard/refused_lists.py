@@ -1,0 +1,96 @@
+"""Lists in a task's words by which it refuses tools: `no X, Y, Z`, `no other solver (x, y)`, `only x, y and z may be used`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rosellm.roserlhf.guard.paths import word_set
+from rosellm.roserlhf.guard.patterns import pattern
+
+INTERPRETERS = word_set(
+    "python python2 python3 pypy pypy3 perl ruby node nodejs deno bun php lua luajit tclsh gcc cc clang tcc "
+    "g++ clang++ go rustc "
+    "cargo java javac jq sqlite3 julia rscript ghc ocaml guile racket awk gawk mawk busybox"
+)
+"""Programs in which a whole solution can be written."""
+_NO = (
+    r"(?i)\b(?:no|not|never|nor|without|neither|forbidden|prohibited|banned|disallowed|instead of|rather than"
+    r"|off limits|ruled out)\b"
+)
+_USED = (
+    r"(?i)\b(?:other|another|existing|external|ready-?made|third-party|finished|foreign|published|prebuilt|any"
+    r"|librar\w+|packages?|solvers?|engines?|tools?|programs?|compilers?|implementations?)(?: \w+){0,2}\s*$"
+)
+_INSIDE = r"\(([^()]{3,200})\)"
+_WORD = r"^[A-Za-z][\w.+-]{1,30}$"
+_CAPITALS = r"\b[Nn](?:o|either) ((?:[A-Z][\w.+-]*\w)(?:(?:, (?:or |and |nor )?| (?:or|and|nor|/) )[A-Z][\w.+-]*\w)+)"
+_NO_INTERPRETER = r"(?i)\b(?:no|without|not) ((?:(?:any )?[\w+-]+(?:, (?:or |and |nor )?| (?:or|and|nor) )){0,8}[\w+-]+)"
+_ONLY = (
+    r"(?i)\bonly ([^.;()]{3,160}?) (?:may|can|are|is|must|should) (?:be )?(?:used|allowed|permitted|available|called)\b"
+    r"|\b(?:use|using|with|uses) (?:only|nothing but|nothing except) ([^.;()]{3,160})"
+    r"|\bnothing (?:but|except|other than) ([^.;()]{3,160}?) (?:may|can|is|must) (?:be )?(?:used|allowed|permitted)\b"
+)
+_TOOLS = word_set(
+    "sh bash posix dash awk gawk mawk sort grep sed cut tr head tail uniq join paste comm find xargs coreutils "
+    "bc dc cat wc tee shell "
+    "tac rev od printf expr"
+)
+"""What a list of allowed tools names where no programming language is meant."""
+
+
+def listed(sentence: str) -> Iterator[str]:
+    """Yield names, in small letters, that a sentence refuses in a list.
+
+    Example:
+        >>> sorted(listed("no dependency on other diff packages (diff, fast-diff)"))
+        ['diff', 'fast-diff']
+        >>> sorted(listed("No OR-tools, LKH or Concorde")), list(listed("No tests (unit, slow) may fail"))
+        (['concorde', 'lkh', 'or-tools'], [])
+        >>> "perl" in set(listed("Only POSIX sh, awk and sort may be used")), "awk" in set(listed("Use only sh, awk and sort"))
+        (True, False)
+    """
+    for found in pattern(_INSIDE).finditer(sentence):
+        before = sentence[max(0, found.start() - 160) : found.start()]
+        inside = found.group(1)
+        if pattern(_NO).search(before) and pattern(_USED).search(before):
+            yield from _names(inside)
+        yield from _interpreters(inside)
+    yield from _interpreters(sentence)
+    for found in pattern(_CAPITALS).finditer(sentence):
+        yield from _names(found.group(1))
+    for found in pattern(_ONLY).finditer(sentence):
+        words = frozenset(pattern(r"[a-z][\w+]*").findall(next(one for one in found.groups() if one).lower()))
+        if len(words & _TOOLS) >= 2:
+            yield from (
+                INTERPRETERS - words - (_AWKS if words & _AWKS else frozenset()) - (_SHELLS if words & _SHELLS else frozenset())
+            )
+
+
+_AWKS = frozenset({"awk", "gawk", "mawk", "busybox"})
+_SHELLS = frozenset({"busybox"})
+
+
+def _names(words: str) -> Iterator[str]:
+    for part in pattern(r",|/| or | and | nor |\.\.\.|…|\betc\b").split(words):
+        name = pattern(r"(?i)^\s*(?:or|and|nor|e\.g\.|such as|like|the|any)\s+").sub("", part).strip().strip("`'\".")
+        if pattern(_WORD).search(name):
+            yield name.lower()
+
+
+def _interpreters(words: str) -> Iterator[str]:
+    """Yield languages that must not be used: `no python, perl, or compiled helper`."""
+    for found in pattern(_NO_INTERPRETER).finditer(words):
+        after = words[found.end() : found.end() + 24]
+        names = [one for one in pattern(r"[a-z][\w+]*").findall(found.group(1).lower()) if one in INTERPRETERS]
+        if (
+            names
+            and names != ["go"]
+            and not pattern(
+                r"^\s*[\d.]|(?i)^\s*(?:packages?|librar|modules?|code|extensions?|versions?|files?|sources?|wrappers?"
+                r"|errors?|warnings?)"
+            ).search(after)
+        ):
+            yield from names
+            yield from ("python3", "pypy", "pypy3") if "python" in names else ()
+        if pattern(r"(?i)\bcompiled (?:helper|program|binar|code|tool|language)").search(words):
+            yield from ("gcc", "cc", "clang", "tcc", "g++", "rustc", "go")
