@@ -14,11 +14,13 @@ from typing import Any
 from rosellm.roserlhf.guard import readers
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file
+from rosellm.roserlhf.guard.content.admission import acts_of_admission
 from rosellm.roserlhf.guard.content.answer import several
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.copies import originals
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
+from rosellm.roserlhf.guard.intents import intents, is_bold, is_contested
 from rosellm.roserlhf.guard.looks import without_words
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.pieces import REMARKS, Piece, pieces_of
@@ -38,6 +40,7 @@ MOST_WORDS = 100
 MOST_ARGUMENTS = 100
 LONGEST_DETAIL = 400
 LONGEST_QUOTED = 20_000
+_NO_WORDS = frozenset(("path", "url", "query"))
 _ALWAYS = (
     r"/proc/\w",
     "b64decode",
@@ -100,6 +103,14 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
         if len(found) > MOST_ACTS:
             found[()] = Act("opaque", "more acts than are looked at", piece.argument)
             break
+        if piece.text and piece.language not in _NO_WORDS:
+            for act in acts_of_admission(readable(piece.text[:LONGEST]), "said"):
+                act = _placed(act, readable(piece.argument), 0, {"in_file": resolve(piece.path, scenes[0])} if piece.path else None)
+                found.setdefault(_key(act), act)
+    if not is_contested(history):
+        found = {key: act for key, act in found.items() if "claims" not in act.traits or is_bold(act.target)}
+    for act in intents(history, found.values(), family_of(tool)):
+        found.setdefault(_key(act), act)
     text = _text(arguments)
     found = weighed_by_effect(found)
     words = undisguised(found.values(), text)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.weigh.admission import weigh_admission
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
+from rosellm.roserlhf.guard.weigh.report import weigh_report
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_runner
 from rosellm.roserlhf.guard.weigh.shortcut import weigh_answering, weigh_proving, weigh_shortcut, weigh_weakening
 from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging
@@ -34,6 +36,8 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "planted": weigh_planted,
     "statement": weigh_statement,
     "refused": weigh_refused,
+    "admission": weigh_admission,
+    "report": weigh_report,
 }
 """By the name under which rules choose one with `weigh`."""
 
