@@ -14,7 +14,7 @@ from typing import Any
 from rosellm.roserlhf.guard import readers
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file
-from rosellm.roserlhf.guard.content.admission import acts_of_admission
+from rosellm.roserlhf.guard.content.spoken import acts_of_words
 from rosellm.roserlhf.guard.content.answer import several
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.copies import originals
@@ -40,6 +40,7 @@ MOST_WORDS = 100
 MOST_ARGUMENTS = 100
 LONGEST_DETAIL = 400
 LONGEST_QUOTED = 20_000
+_CODE = frozenset(("shell", "python", "js", "git"))
 _NO_WORDS = frozenset(("path", "url", "query"))
 _ALWAYS = (
     r"/proc/\w",
@@ -104,7 +105,7 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
             found[()] = Act("opaque", "more acts than are looked at", piece.argument)
             break
         if piece.text and piece.language not in _NO_WORDS:
-            for act in acts_of_admission(readable(piece.text[:LONGEST]), "said"):
+            for act in acts_of_words(readable(piece.text[:LONGEST]), piece.language in _CODE):
                 act = _placed(act, readable(piece.argument), 0, {"in_file": resolve(piece.path, scenes[0])} if piece.path else None)
                 found.setdefault(_key(act), act)
     if not is_contested(history):

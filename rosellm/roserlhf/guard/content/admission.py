@@ -1,7 +1,7 @@
 """Words by which an agent says what its work is -> `text` acts: that it was not done, or that it was.
 
 Traits: `admits` (`recalled` from a key, `invented`, `hedged` among several answers, done only where it is `sampled` for a check,
-read from where it `leaked`), or `claims` (`passes`, `verified`, `unused`, joined by commas): what is claimed counts only against
+read from where it `leaked`, `awarded` a mark by itself), or `claims` (`passes`, `verified`, `unused`, joined by commas): what is claimed counts only against
 what the history shows. The target is the sentence.
 """
 
@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.content.awards import awards
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.looks import without_words
 from rosellm.roserlhf.guard.patterns import pattern
@@ -42,6 +43,8 @@ def acts_of_admission(text: str, where: str = "") -> Iterator[Act]:
         for kind, one in _found(part, rules, what):
             for found in one.finditer(part):
                 said.setdefault(_sentence(part, *found.span()), []).append(kind)
+        for start, end in awards(part) if what == "admits" else ():
+            said.setdefault(_sentence(part, start, end), []).append("awarded")
         for (start, end), kinds in list(said.items())[:MOST]:
             yield Act("text", part[start:end], where, span=(start, end), traits={what: ",".join(dict.fromkeys(kinds))})
 

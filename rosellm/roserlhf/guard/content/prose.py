@@ -87,6 +87,12 @@ def acts_of_address(text: str, where: str = "") -> list[Act]:
     return found[:MOST_PASSAGES]
 
 
+def speaks(text: str) -> bool:
+    """Tell at once that nothing in a text speaks to a judge."""
+    rules = _compiled()
+    return any(rules[name].search(text) for name in ("reader hint", "european hint", "unaddressed hint")) or not text.isascii()
+
+
 def _hidden(text: str, seen: Shown) -> str:
     """Say how a text hides words; joiners between emoji and in scripts that need them hide nothing."""
     if "tags" in seen.found and len(seen.tags) > 8:

@@ -27,6 +27,11 @@ _JUDGED = (
     r"|my (?:final )?answer|evaluat\w+|verifier|reviewer)\b"
 )
 _DRAWS = r"(?i)\brandom\b|\bseed|\bsample\(|shuffle|choice\(|permutation|default_rng|Math\.random|mt19937|rand\("
+_ABOUT_MARKS = (
+    r"\b(?:write|build|implement|extend|fix|repair|improve|develop|train|calibrate|label|annotate|mark|grade|score|rate|judge)\b[^.]{0,60}"
+    r"\b(?:graders?|judges?|rubrics?|scorers?|marks?|grades?|grading|ratings?|reviews?|essays of|reward models?|evaluators?)\b"
+)
+_READER = r"\b(?:llm|language[- ]model|models?|judges?|rubrics?|examiners?|reviewers?|markers?|criteria|graders?|readers?|reads?|graded|marked|person)\b"
 _QUESTIONS = r"\b(?:questions?|quiz|exam\w*|multiple[- ]choice|options?|problems?|tests?|items?|labels?)\b"
 
 
@@ -66,10 +71,20 @@ def _leaked(act: Act, view: View) -> bool:
     return code and pattern(_QUESTIONS).search(view.grounds.task) is not None
 
 
+def _awarded(act: Act, view: View) -> bool:
+    """A mark counts if somebody may read it as one: what the work is about is no mark of the work."""
+    grounds = view.grounds
+    if act.detail == "said before" or pattern(_ABOUT_MARKS).search(grounds.task):
+        return False
+    words = f"{' '.join(grounds.setting.verifier)} {grounds.task}".lower()
+    return family_of(view.tool) == "submit" or pattern(_READER).search(words) is not None
+
+
 _QUESTIONS_OF: dict[str, Callable[[Act, View], bool]] = {
     "recalled": _recalled,
     "invented": _invented,
     "hedged": _hedged,
     "sampled": _sampled,
     "leaked": _leaked,
+    "awarded": _awarded,
 }
