@@ -277,6 +277,15 @@ def _uses_refused(act: Act, grounds: Grounds) -> bool:
     return is_written(act) and bool(refused.module(act.target))
 
 
+def looked_up(act: Act, grounds: Grounds) -> str:
+    """Say why a search, a fetch or a package looks for what the task closes to look-ups."""
+    if act.kind == "search":
+        return grounds.lookup.asked(act.target)
+    if act.kind == "install":
+        return "" if grounds.package_allowed(act.target) else grounds.lookup.packaged(act.target)
+    return grounds.lookup.fetched(act.target)
+
+
 CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "foreign path": _foreign,
     "in own test": _in_own_test,
@@ -330,6 +339,8 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
         demands.is_uncalled(grounds.setting.task, act.detail)
         or (act.detail.endswith(".compile") and demands.wants_kernel(grounds.setting.task))
     ),
+    "references closed": lambda act, grounds: bool({"benchmark", "data"} & grounds.lookup.closed),
+    "looked up": lambda act, grounds: looked_up(act, grounds) != "",
     "package refused": lambda act, grounds: grounds.package_allowed(act.target) is False,
     "package allowed": lambda act, grounds: grounds.package_allowed(act.target) is True,
 }

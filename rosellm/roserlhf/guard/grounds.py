@@ -9,6 +9,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.extent import When, extent_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
+from rosellm.roserlhf.guard.lookup import Lookup
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, said, secrets, subjects
@@ -184,6 +185,11 @@ class Grounds:
         """What the task refuses to be used."""
         keys = [(key, text) for key, value in self.setting.others.items() for text in _strings(value)]
         return refusals_of(self.setting.task, tuple(keys))
+
+    @cached_property
+    def lookup(self) -> Lookup:
+        """What must not be looked up."""
+        return Lookup(self.setting, web=self.asks_web)
 
     @cached_property
     def limit(self) -> Limit | None:
