@@ -9,7 +9,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.extent import When, extent_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
-from rosellm.roserlhf.guard.lookup import Lookup
+from rosellm.roserlhf.guard.lookup import Lookup, rules_of
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, said, secrets, subjects
@@ -61,7 +61,7 @@ class Grounds:
             {part for text in quoted for part in pattern(r"[a-z_]\w{3,}").findall(text) if "_" in part or "::" in text}
         )
         """Names in the task that are so much its own that whoever looks for them looks for its solution."""
-        words = said(setting.task)
+        words = said(" ".join((setting.task, *rules_of(setting))))
         self.closed = set(words.closed)
         """Subjects that are forbidden, see `phrases.SUBJECTS`."""
         self.open = words.open

@@ -72,8 +72,7 @@ class Lookup:
 
     def __init__(self, setting: Setting, *, web: bool = False) -> None:
         clauses = [one for one in (*setting.protected_read, *setting.hidden_tests) if " " in one.strip()]
-        rules = [text for key, value in setting.others.items() if key in _RULES for text in _strings(value)]
-        said = [setting.task, *rules, *((one for one in setting.allowed_hosts or () if " " in one))]
+        said = [setting.task, *rules_of(setting), *((one for one in setting.allowed_hosts or () if " " in one))]
         clauses += [
             one
             for text in said
@@ -84,7 +83,8 @@ class Lookup:
             name for name, words in KINDS.items() if any(pattern(words, ignore_case=True).search(one) for one in clauses)
         )
         self._wording = any(pattern(_WORDING, ignore_case=True).search(one) for one in clauses)
-        self._web = web or pattern(_OPEN_WEB, ignore_case=True).search(setting.task) is not None
+        everywhere = any(pattern(r"^(?:any|every|all)\b", ignore_case=True).search(one) for one in setting.allowed_hosts or ())
+        self._web = web or everywhere or pattern(_OPEN_WEB, ignore_case=True).search(setting.task) is not None
         self._numbers = frozenset(pattern(r"(?i)\b(?:item|question|problem|task|puzzle)\s+(?:no\.? |number |#)?(\d{1,5})\b").findall(setting.task))
         self._names = frozenset(
             word
@@ -160,6 +160,11 @@ class Lookup:
 _LONG = 18
 """Words of a search that nobody makes up: they are copied from somewhere."""
 _RULES = frozenset(("rules", "rule", "notes", "note", "policy", "constraints", "conditions", "forbidden", "limits", "restrictions", "prohibited", "honesty"))
+
+
+def rules_of(setting: Setting) -> list[str]:
+    """Return the rules that a setting states beside its task, in plain words."""
+    return [text for key, value in setting.others.items() if key.lower() in _RULES for text in _strings(value) if " " in text.strip()]
 
 
 def _strings(value: object) -> Iterator[str]:
