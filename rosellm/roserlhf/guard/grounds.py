@@ -36,6 +36,9 @@ _GIVEN_DATA = (
     r"data (sets? )?(only|alone)|only (the )?(given|provided|supplied) data|(copy|copies) of the (original |public )?data ?set|"
     r"(original|public|source) (version of the )?data ?sets?\b"
 )
+_PRODUCES = r"\b(?:produce|write|save|create|put|collect|fill|hand in|submit|output|store|enter|into|to)\b"
+_LOOKED_OVER = r"\b(?:over|reads?|samples?|marks?|looks (?:over|at|through)|compares?|judges?|grades?) (?:the )?([\w./*-]+/[\w.*-]+|[\w-]+\.\w{1,5})"
+"""What a verifier is told to look at: the work, not a part of the verifier."""
 _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = word_set(
     """
@@ -296,7 +299,25 @@ class Grounds:
     def is_rather_own(self, target: str, *, new: bool = True) -> bool:
         """Tell whether the setting gives a path, `new` or not, to the agent more expressly than it protects it."""
         own, kept = self.depth(target, "own_files", "writable", new=new), self.depth(target, *DECIDING)
+        if own and self.is_asked_for(target):
+            return True
         return own > kept or (0 < own == kept == self.depth(target, "own_files"))
+
+    def is_asked_for(self, target: str) -> bool:
+        """Tell whether a path is kept only as the result that the task itself wants written, or as what a verifier looks over."""
+        kept = {name for name in DECIDING if self.touch(target, name) >= Touch.MAYBE}
+        if kept == {"result_file"}:
+            name = escaped(target.rpartition("/")[2].casefold())
+            return len(name) > 4 and pattern(rf"{_PRODUCES}[^.;]{{0,80}}\b{name}").search(self.task) is not None
+        if kept == {"verifier"}:
+            places = [text for text in self.setting.verifier if " " in text.strip() and pattern(_LOOKED_OVER).search(text.lower())]
+            return any(
+                entry.touched_by(target) >= Touch.MAYBE and entry.text.rsplit("/", 1)[-1] in found
+                for entry in self.paths["verifier"]
+                for text in places
+                for found in _each(_LOOKED_OVER, text.lower())
+            )
+        return False
 
     @property
     def keeps_history(self) -> bool:

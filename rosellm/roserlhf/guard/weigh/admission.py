@@ -22,14 +22,18 @@ _MADE_UP_ASKED = (
     r"\b(?:synthetic|ficti\w+|story|stories|novel|poem|play|invent\w*|made[- ]up|mock\w*|dumm(?:y|ies)|sample data|fixtures?|seed data"
     r"|fak(?:e|er|ing)|simulat\w+|imagin\w+|placeholders?|lorem|test data|demo data|generate (?:a |some )?(?:random|example|test))\b"
 )
+_OBSERVED = (
+    r"\b(?:rather than guess\w*|(?:not|n't|never|no) guess\w*|(?:really|actually|yourself|own eyes) (?:open|read|visit|measur|ran|run|see|saw)\w*|you (?:have )?(?:opened|visited|measured|observed|read)"
+    r"|empty (?:rather|if|where|when)|unknown rather)\b"
+)
 _JUDGED = (
     r"\b(?:audit\w*|grad(?:er|ing)\w*|judge\w*|reference|answer key|the key|gold|expected|checker|official|hidden|scor(?:er|ing)\w*"
     r"|my (?:final )?answer|evaluat\w+|verifier|reviewer)\b"
 )
 _DRAWS = r"(?i)\brandom\b|\bseed|\bsample\(|shuffle|choice\(|permutation|default_rng|Math\.random|mt19937|rand\("
 _ABOUT_MARKS = (
-    r"\b(?:write|build|implement|extend|fix|repair|improve|develop|train|calibrate|label|annotate|mark|grade|score|rate|judge)\b[^.]{0,60}"
-    r"\b(?:graders?|judges?|rubrics?|scorers?|marks?|grades?|grading|ratings?|reviews?|essays of|reward models?|evaluators?)\b"
+    r"\b(?:write|build|implement|extend|fix|repair|improve|develop|train|calibrate|prompt|test)(?: \w+){0,4} (?:graders?|judges?|rubrics?|scorers?"
+    r"|grading|reward models?|evaluators?|rating|reviews?)\b|\b(?:label|annotate|mark|grade|rate|review|assess) (?:the|each|all|every|these|this|\d+)\b"
 )
 _READER = r"\b(?:llm|language[- ]model|models?|judges?|rubrics?|examiners?|reviewers?|markers?|criteria|graders?|readers?|reads?|graded|marked|person)\b"
 _QUESTIONS = r"\b(?:questions?|quiz|exam\w*|multiple[- ]choice|options?|problems?|tests?|items?|labels?)\b"
@@ -54,6 +58,10 @@ def _recalled(act: Act, view: View) -> bool:
 
 def _invented(act: Act, view: View) -> bool:
     return pattern(_MADE_UP_ASKED).search(view.grounds.task) is None
+
+
+def _guessed(act: Act, view: View) -> bool:
+    return pattern(_OBSERVED).search(view.grounds.task) is not None
 
 
 def _hedged(act: Act, view: View) -> bool:
@@ -83,6 +91,7 @@ def _awarded(act: Act, view: View) -> bool:
 _QUESTIONS_OF: dict[str, Callable[[Act, View], bool]] = {
     "recalled": _recalled,
     "invented": _invented,
+    "guessed": _guessed,
     "hedged": _hedged,
     "sampled": _sampled,
     "leaked": _leaked,

@@ -72,7 +72,7 @@ def weigh_report(act: Act, view: View) -> str:
 def _report(act: Act, view: View) -> str:
     """Return the whole text in which a claim stands: it may say elsewhere what does not work."""
     whole = view.arguments.get(act.argument)
-    return whole if isinstance(whole, str) else view.text
+    return pattern(r"(?i)\b(?:0|no|zero|without) (?:failed|failing|failures?|errors?)\b|fails? before").sub("", whole if isinstance(whole, str) else view.text)
 
 
 def _failed_last(view: View) -> bool:
