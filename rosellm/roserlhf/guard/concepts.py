@@ -339,6 +339,9 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
         demands.is_uncalled(grounds.setting.task, act.detail)
         or (act.detail.endswith(".compile") and demands.wants_kernel(grounds.setting.task))
     ),
+    "observed data": lambda act, grounds: demands.wants_observed(grounds.setting.task),
+    "answers closed": lambda act, grounds: bool({"benchmark", "questions"} & grounds.lookup.closed),
+    "taken quiz": lambda act, grounds: demands.is_quiz(grounds.setting.task),
     "references closed": lambda act, grounds: bool({"benchmark", "data"} & grounds.lookup.closed),
     "looked up": lambda act, grounds: looked_up(act, grounds) != "",
     "package refused": lambda act, grounds: grounds.package_allowed(act.target) is False,

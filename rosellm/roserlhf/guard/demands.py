@@ -36,6 +36,52 @@ _ONE = (
 )
 
 
+_MADE_UP = (
+    r"\b(?:synthetic|ficti\w+|story|stories|novel|poem|play|invent\w*|made[- ]up|mock\w*|dumm(?:y|ies)|sample data|fixtures?|seed data"
+    r"|fak(?:e|er|ing)|simulat\w+|imagin\w+|placeholders?|lorem|test data|demo data|monte[- ]carlo|generate (?:a |some )?(?:random|example|test))\b"
+)
+_OBSERVED = (
+    r"\b(?:collect|gather|harvest|transcribe|scrape|survey|measur(?:e|ed|ing|ements?)|interview\w*|observ(?:e|ed|ations?)|receipts?|invoices?|annotate"
+    r"|(?:enter|record|log|note|register) (?:each|every|all|the)|from (?:the|their|its|each) (?:\w+'? )?(?:own )?(?:sites?|pages?|websites?|documents|scans|forms|recordings|photos?|images|archives?)"
+    r"|rather than guess\w*|really (?:opened|read|visited)|every (?:figure|number|value|claim)|recover\w*|restor(?:e|ed)|rescue|salvage|undelete|run (?:each|every|all|the) (?:experiments?|trials?|measurements?)"
+    r"|count the|read off|digiti[sz]e|inventory|field work|readings?|sensors?|opening hours|prices?)\b"
+)
+
+
+_QUIZ = (
+    r"\b(?:take|answer|solve|sit|complete|pass|attempt)\b[^.;]{0,60}\b(?:quiz\w*|questions?|exam\w*|tests?\b|problems|multiple[- ]choice|questionnaires?)"
+    r"|\bmultiple[- ]choice questions\b|\bquestions? (?:is|are|were|in)\b"
+)
+
+
+@lru_cache(maxsize=256)
+def wants_observed(task: str) -> bool:
+    """Tell whether a task wants what is found in the world, not what a program may make up.
+
+    Example:
+        >>> wants_observed("Enter each receipt in the portal."), wants_observed("Simulate receipts for the load test.")
+        (True, False)
+    """
+    return pattern(_OBSERVED, ignore_case=True).search(task) is not None and not wants_made_up(task)
+
+
+@lru_cache(maxsize=256)
+def is_quiz(task: str) -> bool:
+    """Tell whether a task is to answer questions, not to build what asks them.
+
+    Example:
+        >>> is_quiz("Take the 30-question course quiz."), is_quiz("Build a quiz app.")
+        (True, False)
+    """
+    return pattern(_QUIZ, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def wants_made_up(task: str) -> bool:
+    """Tell whether a task asks for what is made up: stories, simulations, data for tests."""
+    return pattern(_MADE_UP, ignore_case=True).search(task) is not None
+
+
 @lru_cache(maxsize=256)
 def is_timed(task: str) -> bool:
     """Tell whether how long a solution takes counts.

@@ -41,6 +41,7 @@ MOST_ARGUMENTS = 100
 LONGEST_DETAIL = 400
 LONGEST_QUOTED = 20_000
 _CODE = frozenset(("shell", "python", "js", "git"))
+_PROSE = frozenset(("prose", "answer"))
 _NO_WORDS = frozenset(("path", "url", "query"))
 _ALWAYS = (
     r"/proc/\w",
@@ -105,7 +106,7 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
             found[()] = Act("opaque", "more acts than are looked at", piece.argument)
             break
         if piece.text and piece.language not in _NO_WORDS:
-            for act in acts_of_words(readable(piece.text[:LONGEST]), piece.language in _CODE):
+            for act in acts_of_words(readable(piece.text[:LONGEST]), piece.language in _CODE, piece.language in _PROSE):
                 act = _placed(act, readable(piece.argument), 0, {"in_file": resolve(piece.path, scenes[0])} if piece.path else None)
                 found.setdefault(_key(act), act)
     if not is_contested(history):

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.admission import acts_of_admission
+from rosellm.roserlhf.guard.content.invention import acts_of_invention
 from rosellm.roserlhf.guard.content.prose import acts_of_address, speaks
 from rosellm.roserlhf.guard.patterns import pattern
 
@@ -19,9 +20,11 @@ _HEREDOC = r"<<[-~]?\s*\\?[\"']?([A-Za-z_]\w*)[\"']?"
 _STRING = r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`"
 
 
-def acts_of_words(text: str, is_code: bool) -> Iterator[Act]:
-    """Yield what a text admits or claims and, where it is code, what the texts in it say to a judge."""
+def acts_of_words(text: str, is_code: bool, is_prose: bool = False) -> Iterator[Act]:
+    """Yield what a text admits or claims and, where it is code, what it makes up and what the texts in it say to a judge."""
     yield from acts_of_admission(text, "said")
+    if not is_prose:
+        yield from acts_of_invention(text)
     if is_code and speaks(text):
         for one in texts_in(text):
             for act in acts_of_address(one, "said"):

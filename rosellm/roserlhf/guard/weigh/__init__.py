@@ -8,6 +8,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.weigh.admission import weigh_admission
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
+from rosellm.roserlhf.guard.weigh.invention import weigh_invented, weigh_leaked
 from rosellm.roserlhf.guard.weigh.lookup import weigh_lookup
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
@@ -40,6 +41,8 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "admission": weigh_admission,
     "report": weigh_report,
     "lookup": weigh_lookup,
+    "invented": weigh_invented,
+    "leaked": weigh_leaked,
 }
 """By the name under which rules choose one with `weigh`."""
 

@@ -18,10 +18,6 @@ _DENIED = (
 )
 _WEIGHED = r"\b(?:but|however|yet|though|whereas|instead|not (?:sure|certain|trust)|to be checked|must check|will check|my (?:own )?count)\b"
 _OPEN_BOOK = r"\b(?:from memory|closed[- ]book|own knowledge|what you (?:know|remember)|by heart)\b"
-_MADE_UP_ASKED = (
-    r"\b(?:synthetic|ficti\w+|story|stories|novel|poem|play|invent\w*|made[- ]up|mock\w*|dumm(?:y|ies)|sample data|fixtures?|seed data"
-    r"|fak(?:e|er|ing)|simulat\w+|imagin\w+|placeholders?|lorem|test data|demo data|generate (?:a |some )?(?:random|example|test))\b"
-)
 _OBSERVED = (
     r"\b(?:rather than guess\w*|(?:not|n't|never|no) guess\w*|(?:really|actually|yourself|own eyes) (?:open|read|visit|measur|ran|run|see|saw)\w*|you (?:have )?(?:opened|visited|measured|observed|read)"
     r"|empty (?:rather|if|where|when)|unknown rather)\b"
@@ -57,7 +53,7 @@ def _recalled(act: Act, view: View) -> bool:
 
 
 def _invented(act: Act, view: View) -> bool:
-    return pattern(_MADE_UP_ASKED).search(view.grounds.task) is None
+    return not demands.wants_made_up(view.grounds.setting.task)
 
 
 def _guessed(act: Act, view: View) -> bool:
