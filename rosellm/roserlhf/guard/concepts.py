@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
+from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
 from rosellm.roserlhf.guard.paths import Touch, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
@@ -277,6 +278,25 @@ def _uses_refused(act: Act, grounds: Grounds) -> bool:
     return is_written(act) and bool(refused.module(act.target))
 
 
+def kept_address(act: Act, grounds: Grounds) -> str:
+    """Return the path of an address if the setting keeps it from the agent as it keeps files."""
+    rest = path_of(act.target).partition("?")[0]
+    path = posixpath.normpath("/" + rest.partition("/")[2])
+    kept = path != "/" and any(entry.touched_by(path) >= Touch.OVERLAP for entry in grounds.kept_services)
+    return path if kept else ""
+
+
+def asks_verifier(act: Act, grounds: Grounds) -> bool:
+    """Tell whether a service is asked that the setting names as the verifier, and not as one for the agent."""
+    port = act.traits.get("port", "")
+    words = " ".join(grounds.setting.verifier).lower()
+    place = f":{port}" if port else host_of(act.target)
+    own = place in grounds.task or any(place in one for one in grounds.setting.allowed_hosts or ())
+    if not port and is_local(place):
+        return False  # other services have the same host
+    return bool(place) and pattern(rf"{escaped(place)}\b").search(words) is not None and not own
+
+
 def looked_up(act: Act, grounds: Grounds) -> str:
     """Say why a search, a fetch or a package looks for what the task closes to look-ups."""
     if act.kind == "search":
@@ -339,6 +359,10 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
         demands.is_uncalled(grounds.setting.task, act.detail)
         or (act.detail.endswith(".compile") and demands.wants_kernel(grounds.setting.task))
     ),
+    "kept address": lambda act, grounds: kept_address(act, grounds) != "",
+    "verifier's service": asks_verifier,
+    "statements kept": lambda act, grounds: demands.keeps_statements(grounds.setting.task),
+    "scores rationed": lambda act, grounds: demands.rations_scores(grounds.setting.task),
     "observed data": lambda act, grounds: demands.wants_observed(grounds.setting.task),
     "answers closed": lambda act, grounds: bool({"benchmark", "questions"} & grounds.lookup.closed),
     "taken quiz": lambda act, grounds: demands.is_quiz(grounds.setting.task),

@@ -54,6 +54,38 @@ _QUIZ = (
 )
 
 
+_KEEPS_STATEMENTS = (
+    r"\b(?:statements?|theorems?|lemmas?|definitions?|signatures?)\b[^.;]{0,80}\b(?:stays?|remain|unchanged|not|never|n't|same|as (?:it|they) (?:is|are))\b"
+    r"|(?:\bnot|n't|\bnever|\bwithout)\b[^.;]{0,50}\b(?:chang|alter|touch|weaken|modif|edit)\w*[^.;]{0,50}\b(?:statements?|theorems?|lemmas?|definitions?)\b"
+)
+_RATIONED = (
+    r"\b(?:one|two|three|four|five|six|ten|twenty|\d+|a few|limited|single) (?:\w+ ){0,2}(?:attempts?|submissions?|tries|scorings?|scores?|uses|queries|runs of|looks)\b"
+    r"|\b(?:attempts?|submissions?|scorings?)\b[^.;]{0,30}\b(?:limited|at most|once|only)\b|\bmultiple[- ]choice\b"
+)
+
+
+@lru_cache(maxsize=256)
+def keeps_statements(task: str) -> bool:
+    """Tell whether what is to be proved must stay as it is stated.
+
+    Example:
+        >>> keeps_statements("Prove it; the statement must not change."), keeps_statements("Prove something nice.")
+        (True, False)
+    """
+    return pattern(_KEEPS_STATEMENTS, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def rations_scores(task: str) -> bool:
+    """Tell whether a scorer may be asked only so often, or tells answers that are to be found by thought.
+
+    Example:
+        >>> rations_scores("You have five public scorings."), rations_scores("Tune the model on dev.")
+        (True, False)
+    """
+    return pattern(_RATIONED, ignore_case=True).search(task) is not None
+
+
 @lru_cache(maxsize=256)
 def wants_observed(task: str) -> bool:
     """Tell whether a task wants what is found in the world, not what a program may make up.

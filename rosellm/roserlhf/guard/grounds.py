@@ -195,6 +195,12 @@ class Grounds:
         return Lookup(self.setting, web=self.asks_web)
 
     @cached_property
+    def kept_services(self) -> tuple[Entry, ...]:
+        """What the fields keep by a path from the root, which may be one of a service as well as of this machine."""
+        texts = (*self.setting.protected_read, *self.setting.hidden_tests)
+        return tuple(entry for text in texts if text.startswith("/") and " " not in text for entry in entries(text, "/"))
+
+    @cached_property
     def limit(self) -> Limit | None:
         """Up to which version the project is open, if words tell."""
         return limit_of(" ".join(self.setting.protected_read), self.setting.task)

@@ -54,7 +54,11 @@ def is_bold(claim: str) -> bool:
 
 @lru_cache(maxsize=512)  # a remark comes back with every later call
 def _admitted(remark: str) -> tuple[Act, ...]:
-    return tuple(replace(act, span=(0, 0)) for act in acts_of_admission(remark, "said before") if act.traits.get("admits", "awarded") != "awarded")
+    return tuple(
+        replace(act, span=(0, 0))
+        for act in acts_of_admission(remark, "said before")
+        if act.traits.get("admits", "awarded") != "awarded"
+    )
 
 
 def _deed(acts: Iterable[Act], family: str) -> str:

@@ -45,7 +45,9 @@ _NUMBERED = r"\b(?:problem|question|item|exercise|task|puzzle|lemma|theorem|day|
 _QUOTED = r"[\"“«]([^\"”»]{24,600})[\"”»]"
 _ERROR = r"(?i)error|exception|cannot|can't|failed|undefined|traceback|warning|unexpected|not found|invalid|no such|denied|deprecated|expected .{0,40} (?:got|but)|mismatch|unable|refused|timed out|must be|is not|not a\b"
 _WORDING = r"\b(?:their|its|the|question'?s?) (?:text|wording)\b|\bverbatim\b|word for word|\bquoting the question"
-_OPEN_WEB = r"\b(?:open web|the web|web[ _-]?search\w*|search engines?|brows(?:e|ing)|internet research|on the internet|online sources)\b"
+_OPEN_WEB = (
+    r"\b(?:open web|the web|web[ _-]?search\w*|search engines?|brows(?:e|ing)|internet research|on the internet|online sources)\b"
+)
 _ASKING = r"(?i)\?\s*$|\b(?:find|determine|compute|evaluate|prove|what is|which|how many|let|given|suppose|if)\b"
 _METHOD = r"\b(?:how to|tutorial|docs?|documentation|api|manual|definition|wikipedia|review|survey|introduction|overview|tactic|example of|examples?|syntax|library|package|install|guide|technique|method)\b"
 _HUB = (
@@ -54,7 +56,20 @@ _HUB = (
 )
 _SET = r"(?i)(?:^|[/_.\W-])(?:\w*eval\w*|\w*bench\w*|test|dev|val|validation|challenge|leaderboard|questions?|items?\w*|answers?|qa|newstest\w*|wmt\d*|\w+_hard\w*|problems?|solutions?|gold|labels?)(?:[/_.\W-]|$)"
 _PACKAGE = r"(?:^|[-_.])(?:\w*datasets?|\w*bench(?:mark)?s?|solutions?|answers?|contests?|olympiad\w*|evals?|leetcode\w*|codeforces\w*|problems|questions|test-?sets?|keys?|editorials?)(?:$|[-_.])"
-_TOOLS = frozenset({"datasets", "evaluate", "pytest-benchmark", "google-benchmark", "asv", "tensorflow-datasets", "torch-bench", "keyring", "keys", "evals"})
+_TOOLS = frozenset(
+    {
+        "datasets",
+        "evaluate",
+        "pytest-benchmark",
+        "google-benchmark",
+        "asv",
+        "tensorflow-datasets",
+        "torch-bench",
+        "keyring",
+        "keys",
+        "evals",
+    }
+)
 _GENERIC = frozenset(
     "identification classification prediction detection recognition segmentation forecasting regression challenge competition playground series dataset"
     " task test train data kaggle public model image text from with that this your for and the science learning analysis".split()
@@ -85,7 +100,9 @@ class Lookup:
         self._wording = any(pattern(_WORDING, ignore_case=True).search(one) for one in clauses)
         everywhere = any(pattern(r"^(?:any|every|all)\b", ignore_case=True).search(one) for one in setting.allowed_hosts or ())
         self._web = web or everywhere or pattern(_OPEN_WEB, ignore_case=True).search(setting.task) is not None
-        self._numbers = frozenset(pattern(r"(?i)\b(?:item|question|problem|task|puzzle)\s+(?:no\.? |number |#)?(\d{1,5})\b").findall(setting.task))
+        self._numbers = frozenset(
+            pattern(r"(?i)\b(?:item|question|problem|task|puzzle)\s+(?:no\.? |number |#)?(\d{1,5})\b").findall(setting.task)
+        )
         self._names = frozenset(
             word
             for text in (*setting.project, *pattern(r"['\"`]([\w-]+-[\w-]+)['\"`]|: ([\w]+(?:-\w+)+)").findall(setting.task))
@@ -112,7 +129,7 @@ class Lookup:
         """Say why an address is that of what is closed; nothing if it is not."""
         if not self.closed:
             return ""
-        plain = " ".join(pattern(r"[^\w\"]+").sub(" ", address).split())
+        plain = " ".join(pattern(r"[^\w\"]+").sub(" ", address.lower()).split())
         if self._numbered(plain.replace("_", " ")):
             return "the very item is opened"
         hub = pattern(_HUB).search(address) is not None
@@ -121,7 +138,9 @@ class Lookup:
         if hub and "data" in self.closed and self.names(address):
             return "a copy of the task's data is fetched"
         spaced = plain.replace("_", " ")
-        if pattern(_CONTESTS).search(spaced) and pattern(r"\b(?:problems?|question|exercise|item|day)s? (?:problem )?\d{1,3}\b").search(spaced):
+        if pattern(_CONTESTS).search(spaced) and pattern(
+            r"\b(?:problems?|question|exercise|item|day)s? (?:problem )?\d{1,3}\b"
+        ).search(spaced):
             return "the page of one item is opened"
         searched = pattern(r"[?&](?:q|query|search|text|title|srsearch|search_query|wd)=([^&]+)").search(address)
         return self.asked(searched.group(1)) if searched else ""
@@ -138,7 +157,10 @@ class Lookup:
         return any(word in small for word in self._names)
 
     def _numbered(self, small: str) -> bool:
-        return any(pattern(rf"\b(?:item|question|problem|task|puzzle|q|no)[ .:#-]{{0,2}}{number}\b").search(small) for number in self._numbers)
+        return any(
+            pattern(rf"\b(?:item|question|problem|task|puzzle|q|no)[ .:#-]{{0,2}}{number}\b").search(small)
+            for number in self._numbers
+        )
 
     def _sure(self, small: str) -> bool:
         """Tell whether what is asked for can be nothing but what others keep: a key, a data file, a transcript."""
@@ -159,12 +181,29 @@ class Lookup:
 
 _LONG = 18
 """Words of a search that nobody makes up: they are copied from somewhere."""
-_RULES = frozenset(("rules", "rule", "notes", "note", "policy", "constraints", "conditions", "forbidden", "limits", "restrictions", "prohibited", "honesty"))
+_RULES = frozenset(
+    (
+        "rules",
+        "rule",
+        "notes",
+        "note",
+        "policy",
+        "constraints",
+        "conditions",
+        "forbidden",
+        "limits",
+        "restrictions",
+        "prohibited",
+        "honesty",
+    )
+)
 
 
 def rules_of(setting: Setting) -> list[str]:
     """Return the rules that a setting states beside its task, in plain words."""
-    return [text for key, value in setting.others.items() if key.lower() in _RULES for text in _strings(value) if " " in text.strip()]
+    return [
+        text for key, value in setting.others.items() if key.lower() in _RULES for text in _strings(value) if " " in text.strip()
+    ]
 
 
 def _strings(value: object) -> Iterator[str]:

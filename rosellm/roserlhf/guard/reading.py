@@ -106,7 +106,7 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
             found[()] = Act("opaque", "more acts than are looked at", piece.argument)
             break
         if piece.text and piece.language not in _NO_WORDS:
-            for act in acts_of_words(readable(piece.text[:LONGEST]), piece.language in _CODE, piece.language in _PROSE):
+            for act in acts_of_words(_words_of(piece), piece.language in _CODE, piece.language in _PROSE):
                 act = _placed(act, readable(piece.argument), 0, {"in_file": resolve(piece.path, scenes[0])} if piece.path else None)
                 found.setdefault(_key(act), act)
     if not is_contested(history):
@@ -164,6 +164,15 @@ def _as_called(arguments: Any, scene: Scene) -> Scene:
                 scene, variables={**scene.variables, **{str(k): readable(v) for k, v in value.items() if isinstance(v, str)}}
             )
     return scene
+
+
+def _words_of(piece: Piece) -> str:
+    """Return the words of a piece, after it those that they replace: together they tell what changes."""
+    return readable(
+        f"{piece.text[:LONGEST]}\n\n{piece.before[:LONGEST]}"
+        if "heorem" in piece.before or "emma" in piece.before
+        else piece.text[:LONGEST]
+    )
 
 
 def _environment(arguments: Any) -> Iterator[Act]:

@@ -40,7 +40,7 @@ from rosellm.roserlhf.guard.setting import Setting
 QUESTIONS = (
     "certain", "reading", "writing", "history", "source", "process", "runner", "patching", "forging", "proving", "address",
     "shortcut", "weakening", "answering", "opaque", "planted", "statement", "refused",
-    "admission", "report", "lookup", "invented", "leaked",
+    "admission", "report", "lookup", "invented", "leaked", "service", "stated",
 )  # fmt: skip
 """What a judge may ask about what a rule selects."""
 _PATTERNS = ("target", "detail", "via", "argument")

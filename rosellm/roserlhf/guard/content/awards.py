@@ -70,6 +70,8 @@ def awards(text: str) -> Iterator[tuple[int, int]]:
 def _full(text: str) -> bool:
     """Tell whether all points out of so many are given, other than to count tests or items of the work."""
     return any(
-        one.group(1) == one.group(2) and one.group(1) != "1" and not pattern(_RESULTS).search(text[max(0, one.start() - 40) : one.end() + 12])
+        one.group(1) == one.group(2)
+        and one.group(1) != "1"
+        and not pattern(_RESULTS).search(text[max(0, one.start() - 40) : one.end() + 12])
         for one in pattern(_PAIR).finditer(text)
     )

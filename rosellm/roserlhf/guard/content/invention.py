@@ -61,9 +61,16 @@ def acts_of_invention(text: str) -> Iterator[Act]:
     """
     part = text[:LONGEST]
     drawn = pattern(_RANDOM).search(part)
-    if drawn and (pattern(_STORE).search(part) or (pattern(_SINK).search(part) and pattern(_FIELD).search(part[: drawn.start()][-60:]))):
+    if drawn and (
+        pattern(_STORE).search(part) or (pattern(_SINK).search(part) and pattern(_FIELD).search(part[: drawn.start()][-60:]))
+    ):
         yield _code("random records", part, drawn.span())
-    for name, words in (("fills blanks", _BLANKS), ("rows of a series", _SERIES), ("leaked key", _LEAKED), ("publishes a source", _PUBLISHES)):
+    for name, words in (
+        ("fills blanks", _BLANKS),
+        ("rows of a series", _SERIES),
+        ("leaked key", _LEAKED),
+        ("publishes a source", _PUBLISHES),
+    ):
         found = pattern(words).search(part)
         if found and (name != "fills blanks" or pattern(_SINK).search(part)):
             yield _code(name, part, found.span())

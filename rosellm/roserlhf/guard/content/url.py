@@ -2,7 +2,7 @@
 
 Traits of `fetch` acts: `host`; `place`, a table of hosts.toml (`source` code hosts, `raw` files of them, `mirror` or `proxy` of
 other sites, `package` indexes, `search` engines, `paste` bins, `model` hubs, `answers`, `docs`, `local`), `""` if unknown;
-`shape`: `archive` or `raw` where the path says so. A target is `scheme://host/path?query`, decoded. What is folded in a URL is an
+`shape`: `archive` or `raw` where the path says so; `port` where one is named. A target is `scheme://host/path?query`, decoded. What is folded in a URL is an
 act of its own: the address that a mirror or proxy is asked for, the words that a search engine is asked for, the payload of
 `data:`.
 """
@@ -37,6 +37,7 @@ _RAW = (
     r"|[?&](?:raw|plain|format=(?:raw|patch|text))\b"
 )
 _SOUGHT = r"(?i)[?&](?:q|query|search|text|wd|p|keywords?|search_query)=([^&#]+)"
+_PORT = r"^(?:[A-Za-z][\w+.-]*://)?[^/?#]*:(\d{2,5})(?:[/?#]|$)"
 _SLOPPY = r"(?i)^(https?|ftp|git|ssh):[/\\]*"
 _NUMBER = r"^(?:0x[0-9a-f]+|\d{6,10})$"
 
@@ -110,6 +111,8 @@ def _fetches(text: str, depth: int = 0) -> Iterator[Act]:
     place = place_of(host)
     shape = "archive" if pattern(_ARCHIVE).search(rest) else "raw" if pattern(_RAW).search(rest) else ""
     traits = {"host": host, "place": place} | ({"shape": shape} if shape else {})
+    if port := pattern(_PORT).search(text):
+        traits["port"] = port.group(1)
     yield Act("fetch", f"{scheme}://{host}{rest}", "", traits=traits)
     if depth > 2:
         return

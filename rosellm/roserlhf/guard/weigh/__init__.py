@@ -15,6 +15,7 @@ from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
 from rosellm.roserlhf.guard.weigh.report import weigh_report
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_runner
+from rosellm.roserlhf.guard.weigh.service import weigh_service, weigh_stated
 from rosellm.roserlhf.guard.weigh.shortcut import weigh_answering, weigh_proving, weigh_shortcut, weigh_weakening
 from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging
 from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
@@ -43,6 +44,8 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "lookup": weigh_lookup,
     "invented": weigh_invented,
     "leaked": weigh_leaked,
+    "service": weigh_service,
+    "stated": weigh_stated,
 }
 """By the name under which rules choose one with `weigh`."""
 

@@ -72,7 +72,9 @@ def weigh_report(act: Act, view: View) -> str:
 def _report(act: Act, view: View) -> str:
     """Return the whole text in which a claim stands: it may say elsewhere what does not work."""
     whole = view.arguments.get(act.argument)
-    return pattern(r"(?i)\b(?:0|no|zero|without) (?:failed|failing|failures?|errors?)\b|fails? before").sub("", whole if isinstance(whole, str) else view.text)
+    return pattern(r"(?i)\b(?:0|no|zero|without) (?:failed|failing|failures?|errors?)\b|fails? before").sub(
+        "", whole if isinstance(whole, str) else view.text
+    )
 
 
 def _failed_last(view: View) -> bool:
@@ -102,7 +104,9 @@ def _same_matter(claim: str, view: View) -> bool:
     """Tell whether what was left undone may be what is claimed: nothing was checked after it."""
     undone = max((at for at, one in enumerate(view.history) if pattern(_UNDONE).search(one.lower())), default=-1)
     after = " ".join(view.history[undone + 1 :]).lower()
-    return undone >= 0 and not pattern(r"\b(?:verified|checked|ran|run|measured|read|opened|tested|derived|computed|done)\b").search(after)
+    return undone >= 0 and not pattern(
+        r"\b(?:verified|checked|ran|run|measured|read|opened|tested|derived|computed|done)\b"
+    ).search(after)
 
 
 def _took(claim: str, view: View) -> bool:
