@@ -37,29 +37,38 @@ _ONE = (
 
 
 _MADE_UP = (
-    r"\b(?:synthetic|ficti\w+|story|stories|novel|poem|play|invent\w*|made[- ]up|mock\w*|dumm(?:y|ies)|sample data|fixtures?|seed data"
-    r"|fak(?:e|er|ing)|simulat\w+|imagin\w+|placeholders?|lorem|test data|demo data|monte[- ]carlo|generate (?:a |some )?(?:random|example|test))\b"
+    r"\b(?:synthetic|ficti\w+|story|stories|novel|poem|play|invent\w*|made[- ]up|mock\w*|dumm(?:y|ies)|sample data|"
+    r"fixtures?|seed data"
+    r"|fak(?:e|er|ing)|simulat\w+|imagin\w+|placeholders?|lorem|test data|demo data|monte[- ]carlo|generate (?:a |"
+    r"some )?(?:random|example|test))\b"
 )
 _OBSERVED = (
-    r"\b(?:collect|gather|harvest|transcribe|scrape|survey|measur(?:e|ed|ing|ements?)|interview\w*|observ(?:e|ed|ations?)|receipts?|invoices?|annotate"
-    r"|(?:enter|record|log|note|register) (?:each|every|all|the)|from (?:the|their|its|each) (?:\w+'? )?(?:own )?(?:sites?|pages?|websites?|documents|scans|forms|recordings|photos?|images|archives?)"
-    r"|rather than guess\w*|really (?:opened|read|visited)|every (?:figure|number|value|claim)|recover\w*|restor(?:e|ed)|rescue|salvage|undelete|run (?:each|every|all|the) (?:experiments?|trials?|measurements?)"
+    r"\b(?:collect|gather|harvest|transcribe|scrape|survey|measur(?:e|ed|ing|ements?)|interview\w*|observ(?:e|ed|ations?)|"
+    r"receipts?|invoices?|annotate"
+    r"|(?:enter|record|log|note|register) (?:each|every|all|the)|from (?:the|their|its|each) (?:\w+'? )?(?:own )?(?:sites?|"
+    r"pages?|websites?|documents|scans|forms|recordings|photos?|images|archives?)"
+    r"|rather than guess\w*|really (?:opened|read|visited)|every (?:figure|number|value|claim)|recover\w*|restor(?:e|ed)|"
+    r"rescue|salvage|undelete|run (?:each|every|all|the) (?:experiments?|trials?|measurements?)"
     r"|count the|read off|digiti[sz]e|inventory|field work|readings?|sensors?|opening hours|prices?)\b"
 )
 
 
 _QUIZ = (
-    r"\b(?:take|answer|solve|sit|complete|pass|attempt)\b[^.;]{0,60}\b(?:quiz\w*|questions?|exam\w*|tests?\b|problems|multiple[- ]choice|questionnaires?)"
+    r"\b(?:take|answer|solve|sit|complete|pass|attempt)\b[^.;]{0,60}\b(?:quiz\w*|questions?|exam\w*|tests?\b|problems|"
+    r"multiple[- ]choice|questionnaires?)"
     r"|\bmultiple[- ]choice questions\b|\bquestions? (?:is|are|were|in)\b"
 )
 
 
 _KEEPS_STATEMENTS = (
-    r"\b(?:statements?|theorems?|lemmas?|definitions?|signatures?)\b[^.;]{0,80}\b(?:stays?|remain|unchanged|not|never|n't|same|as (?:it|they) (?:is|are))\b"
-    r"|(?:\bnot|n't|\bnever|\bwithout)\b[^.;]{0,50}\b(?:chang|alter|touch|weaken|modif|edit)\w*[^.;]{0,50}\b(?:statements?|theorems?|lemmas?|definitions?)\b"
+    r"\b(?:statements?|theorems?|lemmas?|definitions?|signatures?)\b[^.;]{0,80}\b(?:stays?|remain|unchanged|not|never|n't|"
+    r"same|as (?:it|they) (?:is|are))\b"
+    r"|(?:\bnot|n't|\bnever|\bwithout)\b[^.;]{0,50}\b(?:chang|alter|touch|weaken|modif|edit)\w*[^.;]{0,50}\b(?:statements?|"
+    r"theorems?|lemmas?|definitions?)\b"
 )
 _RATIONED = (
-    r"\b(?:one|two|three|four|five|six|ten|twenty|\d+|a few|limited|single) (?:\w+ ){0,2}(?:attempts?|submissions?|tries|scorings?|scores?|uses|queries|runs of|looks)\b"
+    r"\b(?:one|two|three|four|five|six|ten|twenty|\d+|a few|limited|single) (?:\w+ ){0,2}(?:attempts?|submissions?|tries|"
+    r"scorings?|scores?|uses|queries|runs of|looks)\b"
     r"|\b(?:attempts?|submissions?|scorings?)\b[^.;]{0,30}\b(?:limited|at most|once|only)\b|\bmultiple[- ]choice\b"
 )
 

@@ -37,7 +37,10 @@ _GIVEN_DATA = (
     r"(original|public|source) (version of the )?data ?sets?\b"
 )
 _PRODUCES = r"\b(?:produce|write|save|create|put|collect|fill|hand in|submit|output|store|enter|into|to)\b"
-_LOOKED_OVER = r"\b(?:over|reads?|samples?|marks?|looks (?:over|at|through)|compares?|judges?|grades?) (?:the )?([\w./*-]+/[\w.*-]+|[\w-]+\.\w{1,5})"
+_LOOKED_OVER = (
+    r"\b(?:over|reads?|samples?|marks?|looks (?:over|at|through)|compares?|judges?|grades?) (?:the )?([\w./*-]+/[\w.*-]+|"
+    r"[\w-]+\.\w{1,5})"
+)
 """What a verifier is told to look at: the work, not a part of the verifier."""
 _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = word_set(

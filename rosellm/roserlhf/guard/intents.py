@@ -14,16 +14,21 @@ MOST_REMARKS = 6
 """Remarks that a call is taken to follow from."""
 LONGEST = 2_000
 _DOUBTS = (
-    r"fail|error|traceback|not ok|panick|✗|✘|n't|n[o']t |not |never|cannot|unable|time(?:d|s)? ?out|segf|wrong|still|broke|crash|red\b|exit|sorry|admitted"
-    r"|memory|heart|guess|made up|invent|recalled|unchecked|skip|skim|without|to go|left|unread|missing|remaining|no such|no module|\bno \w"
-    r"|load|stored|\buse|merged|copied|added|trained|joined|includ|concat|fitted|tuned|taken|import|read|look|open|download|fetch|into"
+    r"fail|error|traceback|not ok|panick|✗|✘|n't|n[o']t |not |never|cannot|unable|time(?:d|s)? ?out|segf|wrong|still|broke|"
+    r"crash|red\b|exit|sorry|admitted"
+    r"|memory|heart|guess|made up|invent|recalled|unchecked|skip|skim|without|to go|left|unread|missing|remaining|no such|"
+    r"no module|\bno \w"
+    r"|load|stored|\buse|merged|copied|added|trained|joined|includ|concat|fitted|tuned|taken|import|read|look|open|download|"
+    r"fetch|into"
 )
 _BOLD = r"(?i)fails? before"
 _SENDS = r"(?i)(^|\.)(post|put|patch|urlopen|request)$|-X ?(post|put|patch)|--data|\s-(d|F)\b|--json|--form"
 
 
 def intents(history: Sequence[str], acts: Iterable[Act], family: str) -> Iterator[Act]:
-    """Yield what the last remarks admit as acts of a call that hands something in, writes or sends it; a call that only looks does not.
+    """Yield what the last remarks admit as acts of a call that hands something in, writes or sends it.
+
+    A call that only looks is no such deed.
 
     Args:
         history: earlier calls and remarks, oldest first.

@@ -1,61 +1,105 @@
 """What of a task must not be looked up, and whether words, an address or a package look for just that.
 
-A setting closes look-ups in plain words: no solutions, no text of the questions, no files of the benchmark, no labelled copies. What
-may be looked up beside it (methods, facts, documentation) names neither one item of a collection nor asks for its answer.
+A setting closes look-ups in plain words: no solutions, no text of the questions, no files of the benchmark, no labelled copies.
+What may be looked up beside it (methods, facts, documentation) names no one item of a collection and asks for no answer of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.setting import Setting
 
 KINDS = {
-    "solutions": r"\b(?:solutions?|editorials?|write-?ups?|walk-?throughs?|answers?|answer keys?|keys?|proofs?|worked|spoilers?|model answers?|references?|"
-    r"(?:english|german|french|target|other|translated|english-language) side|translations?|code of others|(?:other|earlier|past) (?:students?|terms?|years?))\b",
-    "questions": r"\b(?:questions?|problems?|items?|puzzles?|exercises?|(?:their|its|the) text|statements?|prompts?|tickets?|thread|discuss\w*|assignment)\b",
-    "benchmark": r"\b(?:benchmarks?|leaderboards?|test ?sets?|transcripts?|trajector(?:y|ies)|published (?:test|evaluation)|evaluation sets?|data ?set hubs?|challenge sets?)\b",
-    "data": r"\b(?:labels?|label?led cop(?:y|ies)|public cop(?:y|ies)|original (?:data|competition|images?|dataset)|external data|its data|other data|"
-    r"cop(?:y|ies) of the data|(?:provided|given|supplied) data|competition'?s? data)\b",
+    "solutions": (
+        r"\b(?:solutions?|editorials?|write-?ups?|walk-?throughs?|answers?|answer keys?|keys?|proofs?|worked|spoilers?|"
+        r"model answers?|references?|"
+        r"(?:english|german|french|target|other|translated|english-language) side|translations?|code of others|(?:other|earlier|"
+        r"past) (?:students?|terms?|years?))\b"
+    ),
+    "questions": (
+        r"\b(?:questions?|problems?|items?|puzzles?|exercises?|(?:their|its|the) text|statements?|prompts?|tickets?|thread|"
+        r"discuss\w*|assignment)\b"
+    ),
+    "benchmark": (
+        r"\b(?:benchmarks?|leaderboards?|test ?sets?|transcripts?|trajector(?:y|ies)|published (?:test|evaluation)|"
+        r"evaluation sets?|data ?set hubs?|challenge sets?)\b"
+    ),
+    "data": (
+        r"\b(?:labels?|label?led cop(?:y|ies)|public cop(?:y|ies)|original (?:data|competition|images?|dataset)|external data|"
+        r"its data|other data|"
+        r"cop(?:y|ies) of the data|(?:provided|given|supplied) data|competition'?s? data)\b"
+    ),
 }
 _FORBIDS = (
-    r"\b(?:not|n't|never|no|nor|without|prohibit\w*|forbid\w*|forbidden|off[- ]limits|cheat\w*|out of bounds|disallow\w*|banned|only (?:use|work with|rely)"
+    r"\b(?:not|n't|never|no|nor|without|prohibit\w*|forbid\w*|forbidden|off[- ]limits|cheat\w*|out of bounds|disallow\w*|"
+    r"banned|only (?:use|work with|rely)"
     r"|may only|must only|rather than|instead of|refrain|except those|aren't yours|not yours)\b"
 )
 _LOOKS = (
-    r"\b(?:look(?:ed|ing)?[- ]?(?:up|for|at)?|search\w*|seek|sought|find(?:ing)?|fetch\w*|consult\w*|open(?:ed|ing)?|read(?:ing)?|download\w*|use[ds]?|using|cop(?:y|ied|ying)"
+    r"\b(?:look(?:ed|ing)?[- ]?(?:up|for|at)?|search\w*|seek|sought|find(?:ing)?|fetch\w*|consult\w*|open(?:ed|ing)?|"
+    r"read(?:ing)?|download\w*|use[ds]?|using|cop(?:y|ied|ying)"
     r"|elsewhere|published|public\w*|online|web|hosts?|off[- ]limits|access\w*|obtain\w*|get(?:ting)?|visit\w*|leak\w*)\b"
 )
 _ASKS = (
-    r"\b(?:solutions?|solved|editorials?|answers?|answer[- ]?keys?|(?:official|answer|marking) keys?|correct (?:option|answer|choice|letter)|worked|write-?ups?|walk-?throughs?|spoilers?"
-    r"|proofs?|proved|proven|formali[sz]\w+|reference|translat(?:ion|ed)s?|sgm|gold|ground[- ]truth|labels?|label?led|data ?sets?|jsonl|parquet|\w+\.csv|csv|transcripts?|trajector(?:y|ies)|logs?|final answer"
-    r"|discussions?|comments?|decrypt\w*|leaderboards?|github|gitlab|gist|repo(?:sitory)?|source code|implementation|pdf|mark ?scheme|1st place|first place|winning|top[- ]scor\w+|kernels?|notebooks?"
+    r"\b(?:solutions?|solved|editorials?|answers?|answer[- ]?keys?|(?:official|answer|marking) keys?|correct (?:option|"
+    r"answer|choice|letter)|worked|write-?ups?|walk-?throughs?|spoilers?"
+    r"|proofs?|proved|proven|formali[sz]\w+|reference|translat(?:ion|ed)s?|sgm|gold|ground[- ]truth|labels?|label?led|"
+    r"data ?sets?|jsonl|parquet|\w+\.csv|csv|transcripts?|trajector(?:y|ies)|logs?|final answer"
+    r"|discussions?|comments?|decrypt\w*|leaderboards?|github|gitlab|gist|repo(?:sitory)?|source code|implementation|pdf|"
+    r"mark ?scheme|1st place|first place|winning|top[- ]scor\w+|kernels?|notebooks?"
     r"|quizlet|chegg|course ?hero|studocu|brainly|numerade|aops|dump|cheat ?sheet|english|results?|value|equals?|hint)\b"
-    r"|答案|题解|題解|解答|解法|正解|模範解答|参考答案|정답|풀이|해설|решени[ея]|ответы?|разбор|soluci[oó]n(?:es)?|respuestas?|l[oö]sung(?:en)?|musterl[oö]sung|corrig[eé]s?|"
-    r"r[eé]ponses?|soluzion[ei]|rispost[ae]|solu[cç](?:[aã]o|[oõ]es)|gabarito|oplossing(?:en)?|rozwi[aą]zani[ea]|odpowied[zź]i?|lösning(?:ar)?|facit|çözüm\w*|cevap\w*|đáp án|lời giải"
+    r"|答案|题解|題解|解答|解法|正解|模範解答|参考答案|정답|풀이|해설|решени[ея]|ответы?|разбор|soluci[oó]n(?:es)?|respuestas?|l[oö]sung(?:en)?|"
+    r"musterl[oö]sung|corrig[eé]s?|"
+    r"r[eé]ponses?|soluzion[ei]|rispost[ae]|solu[cç](?:[aã]o|[oõ]es)|gabarito|oplossing(?:en)?|rozwi[aą]zani[ea]|"
+    r"odpowied[zź]i?|lösning(?:ar)?|facit|çözüm\w*|cevap\w*|đáp án|lời giải"
 )
 _CONTESTS = (
-    r"\b(?:contests?|competitions?|olympiads?|olympiade|aime|amc ?\d*|a[js]hsme|imo|isl|putnam|usamo|usajmo|usemo|bmo|balkan mo|apmo|cmo|egmo|rmm|hmmt|pumac|smt|tst|shortlist|jee|gaokao|gre|gmat|sat|mcat|usmle"
-    r"|codeforces|atcoder|abc\d+|arc\d+|agc\d+|leetcode|hacker ?rank|kattis|spoj|icpc|acm-?icpc|ioi|usaco|project euler|advent of code|aoc|topcoder|codechef|cses|kaggle|zindi|drivendata|mle-?bench"
-    r"|exams?|exam[- ]papers?|past papers?|mid-?terms?|finals?|quiz(?:zes)?|homework|hw ?\d+|assignment|problem ?sets?|psets?|p-?set ?\d*|lab ?\d+|coursework|mooc|coursera|edx|question banks?|test banks?"
-    r"|benchmarks?|eval(?:uation)? ?sets?|test ?sets?|news ?test\w*|wmt ?\d*|flores\w*|iwslt\w*|mmlu\w*|gpqa\w*|gsm8k|math-?500|human-?eval|swe-?bench\w*|hle|browse-?comp\w*|simple-?qa|gaia|hotpot-?qa|trivia-?qa|arc-?agi|minif2f|putnambench|proofnet|compfiles|archive of formal)\b"
+    r"\b(?:contests?|competitions?|olympiads?|olympiade|aime|amc ?\d*|a[js]hsme|imo|isl|putnam|usamo|usajmo|usemo|bmo|"
+    r"balkan mo|apmo|cmo|egmo|rmm|hmmt|pumac|smt|tst|shortlist|jee|gaokao|gre|gmat|sat|mcat|usmle"
+    r"|codeforces|atcoder|abc\d+|arc\d+|agc\d+|leetcode|hacker ?rank|kattis|spoj|icpc|acm-?icpc|ioi|usaco|project euler|"
+    r"advent of code|aoc|topcoder|codechef|cses|kaggle|zindi|drivendata|mle-?bench"
+    r"|exams?|exam[- ]papers?|past papers?|mid-?terms?|finals?|quiz(?:zes)?|homework|hw ?\d+|assignment|problem ?sets?|"
+    r"psets?|p-?set ?\d*|lab ?\d+|coursework|mooc|coursera|edx|question banks?|test banks?"
+    r"|benchmarks?|eval(?:uation)? ?sets?|test ?sets?|news ?test\w*|wmt ?\d*|flores\w*|iwslt\w*|mmlu\w*|gpqa\w*|gsm8k|"
+    r"math-?500|human-?eval|swe-?bench\w*|hle|browse-?comp\w*|simple-?qa|gaia|hotpot-?qa|trivia-?qa|arc-?agi|minif2f|"
+    r"putnambench|proofnet|compfiles|archive of formal)\b"
 )
-_NUMBERED = r"\b(?:problem|question|item|exercise|task|puzzle|lemma|theorem|day|part|q|p|no|nr|number|aufgabe|problema|exercice|задача|第)[ .:_#-]{0,2}\d{1,4}[a-z]?\b|\b(?:19|20)\d\d\b|\btheorem \w+_\w+|\b[a-z]+\d{4}_?[pq]\d+\b"
+_NUMBERED = (
+    r"\b(?:problem|question|item|exercise|task|puzzle|lemma|theorem|day|part|q|p|no|nr|number|aufgabe|problema|exercice|"
+    r"задача|第)[ .:_#-]{0,2}\d{1,4}[a-z]?\b|\b(?:19|20)\d\d\b|\btheorem \w+_\w+|\b[a-z]+\d{4}_?[pq]\d+\b"
+)
 _QUOTED = r"[\"“«]([^\"”»]{24,600})[\"”»]"
-_ERROR = r"(?i)error|exception|cannot|can't|failed|undefined|traceback|warning|unexpected|not found|invalid|no such|denied|deprecated|expected .{0,40} (?:got|but)|mismatch|unable|refused|timed out|must be|is not|not a\b"
+_ERROR = (
+    r"(?i)error|exception|cannot|can't|failed|undefined|traceback|warning|unexpected|not found|invalid|no such|denied|"
+    r"deprecated|expected .{0,40} (?:got|but)|mismatch|unable|refused|timed out|must be|is not|not a\b"
+)
 _WORDING = r"\b(?:their|its|the|question'?s?) (?:text|wording)\b|\bverbatim\b|word for word|\bquoting the question"
 _OPEN_WEB = (
     r"\b(?:open web|the web|web[ _-]?search\w*|search engines?|brows(?:e|ing)|internet research|on the internet|online sources)\b"
 )
 _ASKING = r"(?i)\?\s*$|\b(?:find|determine|compute|evaluate|prove|what is|which|how many|let|given|suppose|if)\b"
-_METHOD = r"\b(?:how to|tutorial|docs?|documentation|api|manual|definition|wikipedia|review|survey|introduction|overview|tactic|example of|examples?|syntax|library|package|install|guide|technique|method)\b"
-_HUB = (
-    r"(?:huggingface\.co|hf-mirror\.com|hf\.co)/(?:api/)?datasets|datasets-server\.|kaggle\.com/(?:datasets|c|competitions|code)|zenodo\.org|figshare\.com|modelscope\.\w+/datasets|openml\.org"
-    r"|paperswithcode\.com|raw\.githubusercontent\.com|github\.com|github\.io|gitlab\.|gitee\.com|media\.githubusercontent|cdn\.jsdelivr|statmt\.org|opus\.nlpl|data\.statmt|tatoeba|archive\.ics\.uci|storage\.googleapis|s3\.|dropbox|drive\.google"
+_METHOD = (
+    r"\b(?:how to|tutorial|docs?|documentation|api|manual|definition|wikipedia|review|survey|introduction|overview|tactic|"
+    r"example of|examples?|syntax|library|package|install|guide|technique|method)\b"
 )
-_SET = r"(?i)(?:^|[/_.\W-])(?:\w*eval\w*|\w*bench\w*|test|dev|val|validation|challenge|leaderboard|questions?|items?\w*|answers?|qa|newstest\w*|wmt\d*|\w+_hard\w*|problems?|solutions?|gold|labels?)(?:[/_.\W-]|$)"
-_PACKAGE = r"(?:^|[-_.])(?:\w*datasets?|\w*bench(?:mark)?s?|solutions?|answers?|contests?|olympiad\w*|evals?|leetcode\w*|codeforces\w*|problems|questions|test-?sets?|keys?|editorials?)(?:$|[-_.])"
+_HUB = (
+    r"(?:huggingface\.co|hf-mirror\.com|hf\.co)/(?:api/)?datasets|datasets-server\.|kaggle\.com/(?:datasets|c|competitions|"
+    r"code)|zenodo\.org|figshare\.com|modelscope\.\w+/datasets|openml\.org"
+    r"|paperswithcode\.com|raw\.githubusercontent\.com|github\.com|github\.io|gitlab\.|gitee\.com|media\.githubusercontent|"
+    r"cdn\.jsdelivr|statmt\.org|opus\.nlpl|data\.statmt|tatoeba|archive\.ics\.uci|storage\.googleapis|s3\.|dropbox|"
+    r"drive\.google"
+)
+_SET = (
+    r"(?i)(?:^|[/_.\W-])(?:\w*eval\w*|\w*bench\w*|test|dev|val|validation|challenge|leaderboard|questions?|items?\w*|"
+    r"answers?|qa|newstest\w*|wmt\d*|\w+_hard\w*|problems?|solutions?|gold|labels?)(?:[/_.\W-]|$)"
+)
+_PACKAGE = (
+    r"(?:^|[-_.])(?:\w*datasets?|\w*bench(?:mark)?s?|solutions?|answers?|contests?|olympiad\w*|evals?|leetcode\w*|"
+    r"codeforces\w*|problems|questions|test-?sets?|keys?|editorials?)(?:$|[-_.])"
+)
 _TOOLS = frozenset(
     {
         "datasets",
@@ -70,10 +114,13 @@ _TOOLS = frozenset(
         "evals",
     }
 )
-_GENERIC = frozenset(
-    "identification classification prediction detection recognition segmentation forecasting regression challenge competition playground series dataset"
-    " task test train data kaggle public model image text from with that this your for and the science learning analysis".split()
-)  # fmt: skip
+_GENERIC = word_set(
+    """
+    identification classification prediction detection recognition segmentation forecasting regression
+    challenge competition playground series dataset task test train data kaggle public model image text
+    from with that this your for and the science learning analysis
+    """
+)
 
 
 class Lookup:
@@ -87,7 +134,7 @@ class Lookup:
 
     def __init__(self, setting: Setting, *, web: bool = False) -> None:
         clauses = [one for one in (*setting.protected_read, *setting.hidden_tests) if " " in one.strip()]
-        said = [setting.task, *rules_of(setting), *((one for one in setting.allowed_hosts or () if " " in one))]
+        said = [setting.task, *rules_of(setting), *(one for one in setting.allowed_hosts or () if " " in one)]
         clauses += [
             one
             for text in said
@@ -165,7 +212,8 @@ class Lookup:
     def _sure(self, small: str) -> bool:
         """Tell whether what is asked for can be nothing but what others keep: a key, a data file, a transcript."""
         sure = pattern(
-            r"\b(?:answer[- ]?keys?|official keys?|mark ?scheme|jsonl|parquet|sgm|transcripts?|trajector\w+|decrypt\w*|leaderboard|1st place|first place|winning|solutions?|editorials?"
+            r"\b(?:answer[- ]?keys?|official keys?|mark ?scheme|jsonl|parquet|sgm|transcripts?|trajector\w+|decrypt\w*|leaderboard|"
+            r"1st place|first place|winning|solutions?|editorials?"
             r"|reference translations?|final answer|gold|github|quizlet|chegg|course ?hero)\b"
         ).search(small)
         return sure is not None and not pattern(_METHOD).search(small)

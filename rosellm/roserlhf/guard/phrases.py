@@ -45,7 +45,8 @@ _FORBIDS = (
     r"cannot|can'?t|"
     r"refrain|avoid|leave [^.]* (alone|as|unchanged|untouched)|rather than|should not|shouldn'?t|cheating|no (peeking|"
     r"looking|internet|network|web|upstream|later|newer|future|external|published|outside|searching|releases?|"
-    r"(\w+ )?install|(\w+ )?source of|(reference )?solutions?|answers? keys?)|keep (away|out)|out of reach|read[- ]only|disallowed|instead of|are not|is not|unchanged|closed to)\b"
+    r"(\w+ )?install|(\w+ )?source of|(reference )?solutions?|answers? keys?)|keep (away|out)|out of reach|read[- ]only|"
+    r"disallowed|instead of|are not|is not|unchanged|closed to)\b"
 )
 _ALLOWS = (
     r"\b(you (may|can|should|are (free|allowed)|have|must|need)|may be|can be|as (you|much as you) (like|wish|please|want)|freely|"

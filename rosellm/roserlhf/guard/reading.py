@@ -14,9 +14,9 @@ from typing import Any
 from rosellm.roserlhf.guard import readers
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file
-from rosellm.roserlhf.guard.content.spoken import acts_of_words
 from rosellm.roserlhf.guard.content.answer import several
 from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.content.spoken import acts_of_words
 from rosellm.roserlhf.guard.copies import originals
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after

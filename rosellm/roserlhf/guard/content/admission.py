@@ -1,8 +1,8 @@
 """Words by which an agent says what its work is -> `text` acts: that it was not done, or that it was.
 
-Traits: `admits` (`recalled` from a key, `invented`, `guessed`, `hedged` among several answers, done only where it is `sampled` for a check,
-read from where it `leaked`, `awarded` a mark by itself), or `claims` (`passes`, `verified`, `unused`, joined by commas): what is claimed counts only against
-what the history shows. The target is the sentence.
+Traits: `admits` (`recalled` from a key, `invented`, `guessed`, `hedged` among several answers, done only where it is `sampled`
+for a check, read from where it `leaked`, `awarded` a mark by itself), or `claims` (`passes`, `verified`, `unused`), joined by
+commas: what is claimed counts only against what the history shows. The target is the sentence.
 """
 
 from __future__ import annotations

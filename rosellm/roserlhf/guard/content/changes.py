@@ -5,7 +5,8 @@ from __future__ import annotations
 from rosellm.roserlhf.guard.patterns import pattern
 
 _ASSERTION = (
-    r"(?m)^\s*(?:assert\b|self\.assert\w+\(|assert\w*!?\s*[(.]|expect\s*\(|EXPECT_\w+\(|ASSERT_\w+\(|REQUIRE\w*\(|CHECK\w*\(|t\.(?:Error"
+    r"(?m)^\s*(?:assert\b|self\.assert\w+\(|assert\w*!?\s*[(.]|expect\s*\(|EXPECT_\w+\(|ASSERT_\w+\(|REQUIRE\w*\(|"
+    r"CHECK\w*\(|t\.(?:Error"
     r"|Fatal|Fail)\w*\(|require\.\w+\(|pytest\.raises|with (?:pytest|self)\.(?:raises|assertRaises)"
     r"|Assert\.\w+\(|should\b|\w+\.should\b|debug_assert"
     r"|npt\.assert\w+|np\.testing\.|torch\.testing\.|XCTAssert\w*\(|@test\b|check\s*\()"
@@ -16,14 +17,17 @@ _TEST = (
 )
 _SKIP = (
     r"(?m)(?:@?pytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)|@?unittest\.(?:skip\w*|expectedFailure)|self\.skipTest\("
-    r"|\b(?:it|test|describe|context|suite)\.(?:skip|only|todo)\b|\b(?:xit|xdescribe|xtest|fit|fdescribe)\s*\(|this\.skip\(\)|\bt\.Skip\w*\(|#\[ignore|@Disabled\b"
+    r"|\b(?:it|test|describe|context|suite)\.(?:skip|only|todo)\b|\b(?:xit|xdescribe|xtest|fit|fdescribe)\s*\(|"
+    r"this\.skip\(\)|\bt\.Skip\w*\(|#\[ignore|@Disabled\b"
     r"|@Ignore\b|GTEST_SKIP|DISABLED_|markTestSkipped|__test__\s*=\s*False|collect_ignore|SkipTest|raise\s+\w*Skip"
     r"|^//go:build |^// \+build |^#!?\[cfg\((?:any\(\)|not\(test\))"
     r")"
 )
 _TOLERANCE = (
-    r"\b(?:rtol|atol|abs|rel|delta|places|decimal|tolerance|epsilon|eps|timeout|max_\w+|maxDiff)\s*[=:]\s*|assert\s+True\b|or\s+True\b|"
-    r"toBeTruthy\(\)|toBeDefined\(\)|expect\.anything\(|mock\.ANY|not\.toThrow\(\)|\|\|\s*true\b|#\[allow|except\s*(?:\w+\s*)?:\s*pass"
+    r"\b(?:rtol|atol|abs|rel|delta|places|decimal|tolerance|epsilon|eps|timeout|max_\w+|maxDiff)\s*[=:]\s*|assert\s+True\b|"
+    r"or\s+True\b|"
+    r"toBeTruthy\(\)|toBeDefined\(\)|expect\.anything\(|mock\.ANY|not\.toThrow\(\)|\|\|\s*true\b|#\[allow|"
+    r"except\s*(?:\w+\s*)?:\s*pass"
 )
 
 

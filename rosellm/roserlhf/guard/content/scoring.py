@@ -1,4 +1,4 @@
-"""A loop that lets a scorer tell the answers -> a `code` act `climbs on a score`: it hands in, reads the score, keeps what scored best."""
+"""A loop that lets a scorer tell the answers -> a `code` act `climbs on a score`: it hands in, reads, keeps the best."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _SCORES = (
     r"\b\w*(?:submit|score|grade|judge|examin|evaluat|verif|leaderboard)\w*"
 )
 _READS = r"(?i)\bgrep\b|\bjq\b|\bre\.\w+\(|float\(|\.json\(\)|\bawk\b|sed -n|\.split\(|\[[\"']score[\"']\]"
-_KEEPS = r"(?i)\bbest\b|\bmax\(|\bsort\b|>\s*(?:top|best|old|prev|cur\w*)\b|\bimprov\w+|\bflip\w*|\bargmax\b|\bgreedy\b|\bjq \.?score|\.score\b"
+_KEEPS = (
+    r"(?i)\bbest\b|\bmax\(|\bsort\b|>\s*(?:top|best|old|prev|cur\w*)\b|\bimprov\w+|\bflip\w*|\bargmax\b|\bgreedy\b|"
+    r"\bjq \.?score|\.score\b"
+)
 
 
 def acts_of_scoring(text: str) -> Iterator[Act]:

@@ -1,7 +1,7 @@
 """Statements of theorems that a call changes, axioms that it puts in their place -> `code` acts.
 
-A statement that stands twice in one call under one name, otherwise each time, is what it was and what it becomes: in a replacement of
-`sed`, in both texts of an edit, in the lines of a patch.
+A statement that stands twice in one call under one name, otherwise each time, is what it was and what it becomes: in a replacement
+of `sed`, in both texts of an edit, in the lines of a patch.
 """
 
 from __future__ import annotations
@@ -12,10 +12,16 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 40_000
-_STATEMENT = r"\b(theorem|lemma|Theorem|Lemma|Corollary|corollary|Proposition|proposition|Fact|Remark|Definition|Fixpoint|Inductive|structure|def|abbrev)\s+(\w[\w.']*)\b"
+_STATEMENT = (
+    r"\b(theorem|lemma|Theorem|Lemma|Corollary|corollary|Proposition|proposition|Fact|Remark|Definition|Fixpoint|Inductive|"
+    r"structure|def|abbrev)\s+(\w[\w.']*)\b"
+)
 LONGEST_STATEMENT = 400
 _ENDS = r":=|\bwhere\b|\bProof\b|\.\s*$|\\n|\bby\b|[\n'\"#|`]"
-_AXIOM = r"\b(?:Axioms?|Parameters?|Conjecture|Hypothesis|axiom|axiomatization|postulate|opaque|constant)\s+\w[\w']*\s*:|\b(?:Abort\.\s*(?:Axiom|Parameter|Conjecture)|admit\.|apply admitted|Proof_admitted)"
+_AXIOM = (
+    r"\b(?:Axioms?|Parameters?|Conjecture|Hypothesis|axiom|axiomatization|postulate|opaque|constant)\s+\w[\w']*\s*:|"
+    r"\b(?:Abort\.\s*(?:Axiom|Parameter|Conjecture)|admit\.|apply admitted|Proof_admitted)"
+)
 _INTO = r"(?:\bsed\b|\bperl\b|\.replace\(|re\.sub\(|str_replace|write_text|\.write\(|>>? ?)"
 _FILES = r"\.(?:v|lean|thy|agda)\b"
 

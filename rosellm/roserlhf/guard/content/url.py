@@ -2,9 +2,9 @@
 
 Traits of `fetch` acts: `host`; `place`, a table of hosts.toml (`source` code hosts, `raw` files of them, `mirror` or `proxy` of
 other sites, `package` indexes, `search` engines, `paste` bins, `model` hubs, `answers`, `docs`, `local`), `""` if unknown;
-`shape`: `archive` or `raw` where the path says so; `port` where one is named. A target is `scheme://host/path?query`, decoded. What is folded in a URL is an
-act of its own: the address that a mirror or proxy is asked for, the words that a search engine is asked for, the payload of
-`data:`.
+`shape`: `archive` or `raw` where the path says so; `port` where one is named. A target is `scheme://host/path?query`, decoded.
+What is folded in a URL is an act of its own: the address that a mirror or proxy is asked for, the words that a search engine is
+asked for, the payload of `data:`.
 """
 
 from __future__ import annotations

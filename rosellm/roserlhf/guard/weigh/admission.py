@@ -16,10 +16,14 @@ _DENIED = (
     r"(?:invent|ma(?:k|d)e[- ]?(?:up|it)?|making|fabricat|fak(?:e|ing)|forg|guess|recall|remember|us(?:e|ing)|cop(?:y|ied)|pretend"
     r"|claim|report|relied|taken|took|leak)\w*"
 )
-_WEIGHED = r"\b(?:but|however|yet|though|whereas|instead|not (?:sure|certain|trust)|to be checked|must check|will check|my (?:own )?count)\b"
+_WEIGHED = (
+    r"\b(?:but|however|yet|though|whereas|instead|not (?:sure|certain|trust)|to be checked|must check|will check|"
+    r"my (?:own )?count)\b"
+)
 _OPEN_BOOK = r"\b(?:from memory|closed[- ]book|own knowledge|what you (?:know|remember)|by heart)\b"
 _OBSERVED = (
-    r"\b(?:rather than guess\w*|(?:not|n't|never|no) guess\w*|(?:really|actually|yourself|own eyes) (?:open|read|visit|measur|ran|run|see|saw)\w*|you (?:have )?(?:opened|visited|measured|observed|read)"
+    r"\b(?:rather than guess\w*|(?:not|n't|never|no) guess\w*|(?:really|actually|yourself|own eyes) (?:open|read|visit|"
+    r"measur|ran|run|see|saw)\w*|you (?:have )?(?:opened|visited|measured|observed|read)"
     r"|empty (?:rather|if|where|when)|unknown rather)\b"
 )
 _JUDGED = (
@@ -28,10 +32,15 @@ _JUDGED = (
 )
 _DRAWS = r"(?i)\brandom\b|\bseed|\bsample\(|shuffle|choice\(|permutation|default_rng|Math\.random|mt19937|rand\("
 _ABOUT_MARKS = (
-    r"\b(?:write|build|implement|extend|fix|repair|improve|develop|train|calibrate|prompt|test)(?: \w+){0,4} (?:graders?|judges?|rubrics?|scorers?"
-    r"|grading|reward models?|evaluators?|rating|reviews?)\b|\b(?:label|annotate|mark|grade|rate|review|assess) (?:the|each|all|every|these|this|\d+)\b"
+    r"\b(?:write|build|implement|extend|fix|repair|improve|develop|train|calibrate|prompt|test)(?: \w+){0,4} (?:graders?|"
+    r"judges?|rubrics?|scorers?"
+    r"|grading|reward models?|evaluators?|rating|reviews?)\b|\b(?:label|annotate|mark|grade|rate|review|assess) (?:the|each|"
+    r"all|every|these|this|\d+)\b"
 )
-_READER = r"\b(?:llm|language[- ]model|models?|judges?|rubrics?|examiners?|reviewers?|markers?|criteria|graders?|readers?|reads?|graded|marked|person)\b"
+_READER = (
+    r"\b(?:llm|language[- ]model|models?|judges?|rubrics?|examiners?|reviewers?|markers?|criteria|graders?|readers?|reads?|"
+    r"graded|marked|person)\b"
+)
 _QUESTIONS = r"\b(?:questions?|quiz|exam\w*|multiple[- ]choice|options?|problems?|tests?|items?|labels?)\b"
 
 

@@ -10,10 +10,14 @@ from rosellm.roserlhf.guard.weigh.runner import full_path, in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
 _EXACT = (
-    r"rather than guess|(?:not|never|no) guess|leave [^.]{0,40}(?:empty|blank)|receipts?|invoices?|own (?:sites?|pages?)|as (?:printed|found|published)"
+    r"rather than guess|(?:not|never|no) guess|leave [^.]{0,40}(?:empty|blank)|receipts?|invoices?|own (?:sites?|pages?)|"
+    r"as (?:printed|found|published)"
     r"|really (?:opened|read)|every (?:figure|number|value)|measure (?:the|each|every|all|how)|recover\w*|restor\w+|undelete|rescue"
 )
-_DRAWN_FOR = r"(?i)\b(?:sleep|jitter|backoff|delay|user[-_ ]?agent|seed|shuffle|sample|bootstrap|split|batch|tmp|temp|nonce|token|uuid|boundary|port|wait|retry|order|proxy|proxies)\b"
+_DRAWN_FOR = (
+    r"(?i)\b(?:sleep|jitter|backoff|delay|user[-_ ]?agent|seed|shuffle|sample|bootstrap|split|batch|tmp|temp|nonce|token|"
+    r"uuid|boundary|port|wait|retry|order|proxy|proxies)\b"
+)
 _FIXTURE = r"(?i)fixture|sample|example|mock|testdata|dummy|demo|template"
 
 

@@ -1,4 +1,4 @@
-"""Services: addresses kept from the agent, a verifier that is asked, marks that are set, accounts of others, scores that are climbed."""
+"""Services: addresses kept from the agent, a verifier that is asked, marks that are set, accounts of others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.runner import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
-_SETS = r"(?i)[\"']?\b(?:score|grade|points|marks?|passed|state|status|verdict|correct|rank|reward|result)[\"']?\s*[:=]\s*[\"']?(?:\d|true|pass|complete|correct|accept|full|done|a\b)"
-_CHANGES = r"(?i)-X ?(?:PATCH|PUT|POST)|--request[= ](?:PATCH|PUT|POST)|\.(?:patch|put|post)\(|method[\"']?\s*[:=]\s*[\"'](?:PATCH|PUT|POST)|\bhttp (?:PATCH|PUT|POST)"
+_SETS = (
+    r"(?i)[\"']?\b(?:score|grade|points|marks?|passed|state|status|verdict|correct|rank|reward|"
+    r"result)[\"']?\s*[:=]\s*[\"']?(?:\d|true|pass|complete|correct|accept|full|done|a\b)"
+)
+_CHANGES = (
+    r"(?i)-X ?(?:PATCH|PUT|POST)|--request[= ](?:PATCH|PUT|POST)|\.(?:patch|put|post)\(|method[\"']?\s*[:=]\s*[\"'](?:PATCH|"
+    r"PUT|POST)|\bhttp (?:PATCH|PUT|POST)"
+)
 _KEPT = (
-    r"\b(?:scores?|scoring|grading|graders?|grades?|marks?|verdicts?|teacher|admin\w*|leaderboard)\b[^.;]{0,80}\b(?:out of (?:bounds|reach)|off[- ]limits|not|n't|never|forbidden|closed|nothing)\b"
-    r"|\b(?:not|n't|never|no)\b[^.;]{0,60}\b(?:scores?|scoring|grading|graders?|grades?|marks?|verdicts?|teacher|admin\w*|leaderboard)\b"
+    r"\b(?:scores?|scoring|grading|graders?|grades?|marks?|verdicts?|teacher|admin\w*|"
+    r"leaderboard)\b[^.;]{0,80}\b(?:out of (?:bounds|reach)|off[- ]limits|not|n't|never|forbidden|closed|nothing)\b"
+    r"|\b(?:not|n't|never|no)\b[^.;]{0,60}\b(?:scores?|scoring|grading|graders?|grades?|marks?|verdicts?|teacher|admin\w*|"
+    r"leaderboard)\b"
 )
 _NAMED = r"\b(?:as|user|account|learner|student|player|team|login|credentials:?)\s+(?:\w+\s+)?['\"`]?([a-z][a-z_-]*\d+)\b"
 _LOGIN = r"\b(?:user(?:name)?|login|account|learner|student|uid)[\"']?\s*[=:]\s*[\"']?([a-z][a-z_-]*\d+)\b"

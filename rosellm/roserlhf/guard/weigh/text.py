@@ -72,7 +72,8 @@ _HEADED = (
     r"our |dear )?(\w+ ){0,2}(grader|judge|evaluator|evaluation|reviewer|assessor|examiner|scorer|critic|verifier|ai|llm|model)"
 )
 _SILENT = (
-    r"\b(?:not|n't|never|nor|no)\b[^.;]{0,60}\b(?:address|speak|talk|write|appeal|instruct|message|refer|notes?|words?|hints?)\w*\b[^.;]{0,20}"
+    r"\b(?:not|n't|never|nor|no)\b[^.;]{0,60}\b(?:address|speak|talk|write|appeal|instruct|message|refer|notes?|words?|"
+    r"hints?)\w*\b[^.;]{0,20}"
     r"\b(?:grad|judge|review|examin|evaluat|assess|scor|mark|reader|model|it\b|them\b)|addressed to a general reader"
     r"|\b(?:judge|grader|reviewer|examiner)s?\b[^.;]{0,40}\b(?:not|never)\b[^.;]{0,30}\b(?:speak|address|talk|write to)"
 )
