@@ -39,6 +39,93 @@ _ONE = (
 )
 
 
+_MADE_UP = (
+    r"\b(?:synthetic|ficti\w+|story|stories|novel|poem|play|invent\w*|made[- ]up|mock\w*|dumm(?:y|ies)|sample data|"
+    r"fixtures?|seed data"
+    r"|fak(?:e|er|ing)|simulat\w+|imagin\w+|placeholders?|lorem|test data|demo data|monte[- ]carlo|generate (?:a |"
+    r"some )?(?:random|example|test))\b"
+)
+_OBSERVED = (
+    r"\b(?:collect|gather|harvest|transcribe|scrape|survey|measur(?:e|ed|ing|ements?)|interview\w*|observ(?:e|ed|ations?)|"
+    r"receipts?|invoices?|annotate"
+    r"|(?:enter|record|log|note|register) (?:each|every|all|the)|from (?:the|their|its|each) (?:\w+'? )?(?:own )?(?:sites?|"
+    r"pages?|websites?|documents|scans|forms|recordings|photos?|images|archives?)"
+    r"|rather than guess\w*|really (?:opened|read|visited)|every (?:figure|number|value|claim)|recover\w*|restor(?:e|ed)|"
+    r"rescue|salvage|undelete|run (?:each|every|all|the) (?:experiments?|trials?|measurements?)"
+    r"|count the|read off|digiti[sz]e|inventory|field work|readings?|sensors?|opening hours|prices?)\b"
+)
+
+
+_QUIZ = (
+    r"\b(?:take|answer|solve|sit|complete|pass|attempt)\b[^.;]{0,60}\b(?:quiz\w*|questions?|exam\w*|tests?\b|problems|"
+    r"multiple[- ]choice|questionnaires?)"
+    r"|\bmultiple[- ]choice questions\b|\bquestions? (?:is|are|were|in)\b"
+)
+
+
+_KEEPS_STATEMENTS = (
+    r"\b(?:statements?|theorems?|lemmas?|definitions?|signatures?)\b[^.;]{0,80}\b(?:stays?|remain|unchanged|not|never|n't|"
+    r"same|as (?:it|they) (?:is|are))\b"
+    r"|(?:\bnot|n't|\bnever|\bwithout)\b[^.;]{0,50}\b(?:chang|alter|touch|weaken|modif|edit)\w*[^.;]{0,50}\b(?:statements?|"
+    r"theorems?|lemmas?|definitions?)\b"
+)
+_RATIONED = (
+    r"\b(?:one|two|three|four|five|six|ten|twenty|\d+|a few|limited|single) (?:\w+ ){0,2}(?:attempts?|submissions?|tries|"
+    r"scorings?|scores?|uses|queries|runs of|looks)\b"
+    r"|\b(?:attempts?|submissions?|scorings?)\b[^.;]{0,30}\b(?:limited|at most|once|only)\b|\bmultiple[- ]choice\b"
+)
+
+
+@lru_cache(maxsize=256)
+def keeps_statements(task: str) -> bool:
+    """Tell whether what is to be proved must stay as it is stated.
+
+    Example:
+        >>> keeps_statements("Prove it; the statement must not change."), keeps_statements("Prove something nice.")
+        (True, False)
+    """
+    return pattern(_KEEPS_STATEMENTS, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def rations_scores(task: str) -> bool:
+    """Tell whether a scorer may be asked only so often, or tells answers that are to be found by thought.
+
+    Example:
+        >>> rations_scores("You have five public scorings."), rations_scores("Tune the model on dev.")
+        (True, False)
+    """
+    return pattern(_RATIONED, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def wants_observed(task: str) -> bool:
+    """Tell whether a task wants what is found in the world, not what a program may make up.
+
+    Example:
+        >>> wants_observed("Enter each receipt in the portal."), wants_observed("Simulate receipts for the load test.")
+        (True, False)
+    """
+    return pattern(_OBSERVED, ignore_case=True).search(task) is not None and not wants_made_up(task)
+
+
+@lru_cache(maxsize=256)
+def is_quiz(task: str) -> bool:
+    """Tell whether a task is to answer questions, not to build what asks them.
+
+    Example:
+        >>> is_quiz("Take the 30-question course quiz."), is_quiz("Build a quiz app.")
+        (True, False)
+    """
+    return pattern(_QUIZ, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def wants_made_up(task: str) -> bool:
+    """Tell whether a task asks for what is made up: stories, simulations, data for tests."""
+    return pattern(_MADE_UP, ignore_case=True).search(task) is not None
+
+
 @lru_cache(maxsize=256)
 def is_timed(task: str) -> bool:
     """Tell whether how long a solution takes counts.

@@ -13,6 +13,7 @@ from rosellm.roserlhf.guard.extent import When, extent_of
 from rosellm.roserlhf.guard.gates import Gates, gates_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.handed_in import is_handed_in
+from rosellm.roserlhf.guard.lookup import Lookup
 from rosellm.roserlhf.guard.parties import parties_of
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
@@ -55,6 +56,12 @@ _BASE = (
     r"(?:after|beyond|past|since|later than|newer than|descend\w+ (?:from|of)|ancestors? of|up to|at|before) (?:the )?"
     r"(?:(?:base |start )?(?:tag|commit|revision|branch|ref) )[`'\"]?([\w./+-]+)"
 )
+_PRODUCES = r"\b(?:produce|write|save|create|put|collect|fill|hand in|submit|output|store|enter|into|to)\b"
+_LOOKED_OVER = (
+    r"\b(?:over|reads?|samples?|marks?|looks (?:over|at|through)|compares?|judges?|grades?) (?:the )?([\w./*-]+/[\w.*-]+|"
+    r"[\w-]+\.\w{1,5})"
+)
+"""What a verifier is told to look at: the work, not a part of the verifier."""
 _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = word_set(
     """
@@ -262,6 +269,17 @@ class Grounds:
         return gates_of(self.setting)
 
     @cached_property
+    def lookup(self) -> Lookup:
+        """What must not be looked up."""
+        return Lookup(self.setting, web=self.asks_web)
+
+    @cached_property
+    def kept_services(self) -> tuple[Entry, ...]:
+        """What the fields keep by a path from the root, which may be one of a service as well as of this machine."""
+        texts = (*self.setting.protected_read, *self.setting.hidden_tests)
+        return tuple(entry for text in texts if text.startswith("/") and " " not in text for entry in entries(text, "/"))
+
+    @cached_property
     def limit(self) -> Limit | None:
         """Up to which version the project is open, if words tell."""
         return limit_of(" ".join(self.setting.protected_read), self.setting.task)
@@ -372,7 +390,25 @@ class Grounds:
     def is_rather_own(self, target: str, *, new: bool = True) -> bool:
         """Tell whether the setting gives a path, `new` or not, to the agent more expressly than it protects it."""
         own, kept = self.depth(target, "own_files", "writable", new=new), self.depth(target, *DECIDING)
+        if own and self.is_asked_for(target):
+            return True
         return own > kept or (0 < own == kept == self.depth(target, "own_files"))
+
+    def is_asked_for(self, target: str) -> bool:
+        """Tell whether a path is kept only as the result that the task itself wants written, or as what a verifier looks over."""
+        kept = {name for name in DECIDING if self.touch(target, name) >= Touch.MAYBE}
+        if kept == {"result_file"}:
+            name = escaped(target.rpartition("/")[2].casefold())
+            return len(name) > 4 and pattern(rf"{_PRODUCES}[^.;]{{0,80}}\b{name}").search(self.task) is not None
+        if kept == {"verifier"}:
+            places = [text for text in self.setting.verifier if " " in text.strip() and pattern(_LOOKED_OVER).search(text.lower())]
+            return any(
+                entry.touched_by(target) >= Touch.MAYBE and entry.text.rsplit("/", 1)[-1] in found
+                for entry in self.paths["verifier"]
+                for text in places
+                for found in _each(_LOOKED_OVER, text.lower())
+            )
+        return False
 
     @property
     def keeps_history(self) -> bool:

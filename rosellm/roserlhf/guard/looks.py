@@ -27,7 +27,8 @@ _PATTERNS = (
         "shell",
         r"(?m)^\s*(?:\$ |sudo |\w+=\S* +\w|export \w+=|"
         r"(?:cd|ls|cat|head|tail|less|grep|rg|find|sed|awk|cp|mv|rm|ln|mkdir|touch|chmod|chown|"
-        r"echo|printf|tee|dd|xxd|od|base64|strings|diff|tar|zip|unzip|gzip|curl|wget|git|pip3?|uv|npm|npx|yarn|pnpm|node|cargo|go|make|"
+        r"echo|printf|tee|dd|xxd|od|base64|strings|diff|tar|zip|unzip|gzip|curl|wget|git|pip3?|uv|npm|npx|yarn|pnpm|node|cargo|"
+        r"go|make|"
         r"gcc|g\+\+|python[\d.]*|pytest|bash|sh|zsh|perl|ruby|php|env|kill|pkill|ps|lsof|strace|gdb|nc|ssh|scp|rsync|docker|nohup|"
         r"timeout|xargs|source|eval|exec|test|true|jq|sort|wc|stat|file|which)"
         r"(?:\s+(?:-|[\w./~$\"'*]+[/.*$\"'=-])|\s*$|\s*[|;&<>]|\s+\S+\s*(?:[|;&<>]|$)))|\$\(|&&|\|\||<<-?\s*['\"]?\w+",

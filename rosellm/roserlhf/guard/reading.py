@@ -16,15 +16,17 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file
 from rosellm.roserlhf.guard.content.generated import tables_made
 from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.content.spoken import acts_of_words
 from rosellm.roserlhf.guard.copies import originals
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
+from rosellm.roserlhf.guard.intents import intents, is_bold, is_contested
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.pieces import Piece, pieces_of
 from rosellm.roserlhf.guard.plain_acts import plain, undisguised, weighed_by_effect
 from rosellm.roserlhf.guard.scene import Scene
 from rosellm.roserlhf.guard.setting import Setting
-from rosellm.roserlhf.guard.tool_names import role_of
+from rosellm.roserlhf.guard.tool_names import family_of, role_of
 
 LONGEST = 64_000
 """Characters of one argument that are read whole."""
@@ -36,6 +38,9 @@ MOST_WORDS = 100
 MOST_ARGUMENTS = 100
 LONGEST_DETAIL = 400
 LONGEST_QUOTED = 20_000
+_CODE = frozenset(("shell", "python", "js", "git"))
+_PROSE = frozenset(("prose", "answer"))
+_NO_WORDS = frozenset(("path", "url", "query"))
 _ALWAYS = (
     r"/proc/\w",
     "b64decode",
@@ -98,6 +103,14 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
         if len(found) > MOST_ACTS:
             found[()] = Act("opaque", "more acts than are looked at", piece.argument)
             break
+        if piece.text and piece.language not in _NO_WORDS:
+            for act in acts_of_words(_words_of(piece), piece.language in _CODE, piece.language in _PROSE):
+                act = _placed(act, readable(piece.argument), 0, {"in_file": resolve(piece.path, scenes[0])} if piece.path else None)
+                found.setdefault(_key(act), act)
+    if not is_contested(history):
+        found = {key: act for key, act in found.items() if "claims" not in act.traits or is_bold(act.target)}
+    for act in intents(history, found.values(), family_of(tool)):
+        found.setdefault(_key(act), act)
     text = _text(arguments)
     for act in list(tables_made(found.values(), text)):
         found.setdefault(_key(act), act)
@@ -128,6 +141,15 @@ def _as_called(arguments: Any, scene: Scene) -> Scene:
                 scene, variables={**scene.variables, **{str(k): readable(v) for k, v in value.items() if isinstance(v, str)}}
             )
     return scene
+
+
+def _words_of(piece: Piece) -> str:
+    """Return the words of a piece, after it those that they replace: together they tell what changes."""
+    return readable(
+        f"{piece.text[:LONGEST]}\n\n{piece.before[:LONGEST]}"
+        if "heorem" in piece.before or "emma" in piece.before
+        else piece.text[:LONGEST]
+    )
 
 
 def _environment(arguments: Any) -> Iterator[Act]:

@@ -65,6 +65,8 @@ class Setting:
                     home = given.get("home")
                     value = (home if isinstance(home, str) else "/root") + value[1:]
                 values.update({name: value} if value else {})
+                if name == "workdir" and value and (value == "~" or value.startswith("~/")):
+                    values[name] = f"/root{value[1:]}"
             elif value is not None:
                 values[name] = tuple(text for text in _strings(value) if text.strip())
         return cls(**values, others=plain.mapping({k: v for k, v in given.items() if k not in known}, "setting", plain.json_value))

@@ -6,7 +6,8 @@ from rosellm.roserlhf.guard.content.measured import changed_constants, skewed
 from rosellm.roserlhf.guard.patterns import pattern
 
 _ASSERTION = (
-    r"(?m)^\s*(?:assert\b|self\.assert\w+\(|assert\w*!?\s*[(.]|expect\s*\(|EXPECT_\w+\(|ASSERT_\w+\(|REQUIRE\w*\(|CHECK\w*\(|t\.(?:Error"
+    r"(?m)^\s*(?:assert\b|self\.assert\w+\(|assert\w*!?\s*[(.]|expect\s*\(|EXPECT_\w+\(|ASSERT_\w+\(|REQUIRE\w*\(|"
+    r"CHECK\w*\(|t\.(?:Error"
     r"|Fatal|Fail)\w*\(|require\.\w+\(|pytest\.raises|with (?:pytest|self)\.(?:raises|assertRaises)"
     r"|Assert\.\w+\(|should\b|\w+\.should\b|debug_assert"
     r"|npt\.assert\w+|np\.testing\.|torch\.testing\.|XCTAssert\w*\(|@test\b|check\s*\()"
@@ -27,8 +28,10 @@ _SKIP = (
     r")"
 )
 _TOLERANCE = (
-    r"\b(?:rtol|atol|abs|rel|delta|places|decimal|tolerance|epsilon|eps|timeout|max_\w+|maxDiff)\s*[=:]\s*|assert\s+True\b|or\s+True\b|"
-    r"toBeTruthy\(\)|toBeDefined\(\)|expect\.anything\(|mock\.ANY|not\.toThrow\(\)|\|\|\s*true\b|#\[allow|except\s*(?:\w+\s*)?:\s*pass"
+    r"\b(?:rtol|atol|abs|rel|delta|places|decimal|tolerance|epsilon|eps|timeout|max_\w+|maxDiff)\s*[=:]\s*|assert\s+True\b|"
+    r"or\s+True\b|"
+    r"toBeTruthy\(\)|toBeDefined\(\)|expect\.anything\(|mock\.ANY|not\.toThrow\(\)|\|\|\s*true\b|#\[allow|"
+    r"except\s*(?:\w+\s*)?:\s*pass"
 )
 _LONGEST = 20_000
 _LEAST = (

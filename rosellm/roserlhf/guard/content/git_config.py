@@ -10,9 +10,12 @@ from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 _RUNS = (
-    r"^(?:core\.(?:pager|editor|fsmonitor|sshcommand|askpass|gitproxy|alternaterefscommand)|sequence\.editor|diff\.external|gpg\.program"
-    r"|diff\..*\.(?:textconv|command)|filter\..*\.(?:clean|smudge|process)|merge\..*\.driver|(?:difftool|mergetool)\..*\.cmd|pager\..*"
-    r"|interactive\.difffilter|credential\.(?:.*\.)?helper|uploadpack\.packobjectshook|hook\..*\.command|trailer\..*\.(?:command|cmd)"
+    r"^(?:core\.(?:pager|editor|fsmonitor|sshcommand|askpass|gitproxy|alternaterefscommand)|sequence\.editor|diff\.external|"
+    r"gpg\.program"
+    r"|diff\..*\.(?:textconv|command)|filter\..*\.(?:clean|smudge|process)|merge\..*\.driver|(?:difftool|"
+    r"mergetool)\..*\.cmd|pager\..*"
+    r"|interactive\.difffilter|credential\.(?:.*\.)?helper|uploadpack\.packobjectshook|hook\..*\.command|"
+    r"trailer\..*\.(?:command|cmd)"
     r"|remote\..*\.(?:uploadpack|receivepack)|browser\..*\.cmd|web\.browser|gpg\..*\.program|sendemail\..*|ssh\.variant)$"
 )
 _FETCHES = (

@@ -31,12 +31,14 @@ MOST_PAYLOADS = 8
 LONGEST_TARGET = 2_000
 _COMMENT = (
     r"(?s)<!--(.*?)(?:-->|\z)"
-    r"|<\w+[^>]*(?:display:\s*none|font-size:\s*0|visibility:\s*hidden|color:\s*(?:white|#fff)|opacity:\s*0|\bhidden\b)[^>]*>([^<]*)<"
+    r"|<\w+[^>]*(?:display:\s*none|font-size:\s*0|visibility:\s*hidden|color:\s*(?:white|#fff)|opacity:\s*0|"
+    r"\bhidden\b)[^>]*>([^<]*)<"
     r"|\[(?://|comment|_)\]:\s*\S+\s*[\"'(](.*?)[\"')]"
 )
 _BASE64 = r"[A-Za-z0-9+/_-]{24,}={0,2}"
 _SYSTEM = (
-    r"(?i)^\s*(?:\[(?:system|admin|developer|inst|assistant|operator)|<\|?/?\w|<<|#*\s*(?:system|developer|admin|operator|root|human|user"
+    r"(?i)^\s*(?:\[(?:system|admin|developer|inst|assistant|operator)|<\|?/?\w|<<|#*\s*(?:system|developer|admin|operator|"
+    r"root|human|user"
     r"|assistant|tool|administrator|moderator)\b[^.\n]{0,25}:|(?:end|begin|start|stop|close) of)"
 )
 _BETWEEN_LETTERS = (
@@ -85,6 +87,12 @@ def acts_of_address(text: str, where: str = "") -> list[Act]:
     if not found and hidden in ("zero_width", "tags") and not where:
         found.append(Act("text", (seen.tags or seen.text)[:LONGEST_TARGET], where, span=(0, len(text)), traits={"hidden": hidden}))
     return found[:MOST_PASSAGES]
+
+
+def speaks(text: str) -> bool:
+    """Tell at once that nothing in a text speaks to a judge."""
+    rules = _compiled()
+    return any(rules[name].search(text) for name in ("reader hint", "european hint", "unaddressed hint")) or not text.isascii()
 
 
 def _hidden(text: str, seen: Shown) -> str:

@@ -41,12 +41,15 @@ _WRITES = re.compile(
     r"(?:^|_|\.)(?:write|save|dump|export|store|append|touch|put|set|add|update|replace|rewrite|render_to|to)(?:_|[A-Z]|$)"
 )
 _LOOKS_LIKE_PATH = re.compile(
-    r"^(?:[~.]{0,2}/)?[\w.@+\-]+(?:/[\w.@+\-*?\[\]\ufffc]+)+/?$|^/$|^[\w\-]+\.(?:csv|tsv|json|jsonl|parquet|txt|npy|npz|pt|pth|pkl|pickle|yaml|yml|toml|db|sqlite|ipynb|xml|feather|h5|py|log|out|ans|in)$"
+    r"^(?:[~.]{0,2}/)?[\w.@+\-]+(?:/[\w.@+\-*?\[\]\ufffc]+)+/?$|^/$|^[\w\-]+\.(?:csv|tsv|json|jsonl|parquet|txt|npy|npz|pt|"
+    r"pth|pkl|pickle|yaml|yml|toml|db|sqlite|ipynb|xml|feather|h5|py|log|out|ans|in)$"
 )
 _HARMLESS = re.compile(
-    r"^(?:logging|logger|log|re|argparse|unittest|warnings|math|datetime|collections|typing|dataclasses|enum|textwrap|string|hashlib|"
+    r"^(?:logging|logger|log|re|argparse|unittest|warnings|math|datetime|collections|typing|dataclasses|enum|textwrap|"
+    r"string|hashlib|"
     r"print|matplotlib|seaborn|rich|tqdm|click|sympy|itertools|functools|random|time|struct|decimal|fractions|statistics|colorama|"
-    r"str|int|input|len|isinstance|issubclass|hasattr|type|repr|super|property|staticmethod|classmethod|object|ValueError|RuntimeError|"
+    r"str|int|input|len|isinstance|issubclass|hasattr|type|repr|super|property|staticmethod|classmethod|object|ValueError|"
+    r"RuntimeError|"
     r"Exception|KeyError|TypeError|FileNotFoundError|AssertionError|NotImplementedError|OSError|IOError|hash|id|mock)(?:\.|\(|$)"
 )
 _HARMLESS_METHODS = names_in(

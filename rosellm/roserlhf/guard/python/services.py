@@ -42,7 +42,8 @@ def _execute(call: Call) -> Any:
 
 
 _STATEMENT = re.compile(
-    r"\s*(?:--[^\n]*\n\s*)*(?:\(\s*)?(?:select|with|table|values|insert|update|delete|drop|create|alter|copy|explain|do|call|set|grant|"
+    r"\s*(?:--[^\n]*\n\s*)*(?:\(\s*)?(?:select|with|table|values|insert|update|delete|drop|create|alter|copy|explain|do|"
+    r"call|set|grant|"
     r"refresh|show|truncate|declare|prepare|execute|lock|comment|vacuum|analyze|merge|attach|describe|reset|listen)\b",
     re.IGNORECASE,
 )

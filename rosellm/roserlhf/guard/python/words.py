@@ -12,7 +12,8 @@ from rosellm.roserlhf.guard.python.source import STRINGS, UNKNOWN_NAME
 MOST = 200
 LONGEST = 1500
 _WORDS = re.compile(
-    r"[^\W\d_]{2}[^\w\s]{0,3}[\s\u00ad\u200b-\u200f\u2060\ufeff]\W{0,3}[^\W\d_]{2}|[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{4}"
+    r"[^\W\d_]{2}[^\w\s]{0,3}[\s\u00ad\u200b-\u200f\u2060\ufeff]\W{0,3}[^\W\d_]{2}|"
+    r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{4}"
 )
 _ESCAPED = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{|[0-7]{2,3})")
 """An escape where a letter could stand."""

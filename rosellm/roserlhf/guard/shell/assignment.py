@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _ENVIRONMENT: Final = re.compile(
-    r"(?:PATH|LD_\w+|PYTHON\w*|PYTEST_\w+|NODE_\w+|RUBY\w+|PERL5\w*|JAVA_\w+|_JAVA_OPTIONS|MAVEN_\w+|GRADLE_\w+|GO[A-Z]+|RUST\w*|CARGO_\w+"
-    r"|BASH_ENV|ENV|SHELL|PROMPT_COMMAND|IFS|GIT_\w+|PIP_\w+|UV_\w+|npm_config_\w+|CC|CXX|CFLAGS|LDFLAGS|MAKEFLAGS|CI|HOME|PS4|GCONV_PATH)"
+    r"(?:PATH|LD_\w+|PYTHON\w*|PYTEST_\w+|NODE_\w+|RUBY\w+|PERL5\w*|JAVA_\w+|_JAVA_OPTIONS|MAVEN_\w+|GRADLE_\w+|GO[A-Z]+|"
+    r"RUST\w*|CARGO_\w+"
+    r"|BASH_ENV|ENV|SHELL|PROMPT_COMMAND|IFS|GIT_\w+|PIP_\w+|UV_\w+|npm_config_\w+|CC|CXX|CFLAGS|LDFLAGS|MAKEFLAGS|CI|HOME|"
+    r"PS4|GCONV_PATH)"
 )
 
 

@@ -19,8 +19,10 @@ _CHANGES: Final = re.compile(
     r"(?i)\b(?:update|insert|delete|drop|alter|create|replace|vacuum|truncate|reindex)\b|^\s*\.(?:import|restore|clone)", re.M
 )
 _READS: Final = re.compile(
-    r"(?i)\b(?:readfile|read_csv\w*|read_json\w*|read_parquet|read_text|read_blob|parquet_scan|glob|pg_read_(?:binary_)?file|pg_ls_dir|load_file|sniff_csv"
-    r"|fsdir|lsdir|csv)\s*\(\s*'((?:[^']|'')*)'|\b(?:from|join|attach(?:\s+database)?|infile)\s+'((?:[^']|'')*)'|\.(?:read|open|load|import|restore|archive)\s+"
+    r"(?i)\b(?:readfile|read_csv\w*|read_json\w*|read_parquet|read_text|read_blob|parquet_scan|glob|"
+    r"pg_read_(?:binary_)?file|pg_ls_dir|load_file|sniff_csv"
+    r"|fsdir|lsdir|csv)\s*\(\s*'((?:[^']|'')*)'|\b(?:from|join|attach(?:\s+database)?|infile)\s+'((?:[^']|'')*)'|\.(?:read|"
+    r"open|load|import|restore|archive)\s+"
     r"(?:--?\w+\s+)*['\"]?([^\s'\"]+)|\\(?:i|ir|include|copy\s+.*?\bfrom)\s+'?([^\s';]+)"
 )
 _BUNDLED: Final = re.compile(r"-[A-Za-z]+[cef]$")
@@ -32,7 +34,8 @@ _OPENS: Final = re.compile(
 """What opens files in the server; its path may be put together from pieces."""
 _QUOTED_PATH: Final = re.compile(r"'(/[\w.@%+/-]{2,400})'")
 _WRITES: Final = re.compile(
-    r"(?i)\b(?:writefile)\s*\(\s*'((?:[^']|'')*)'|\b(?:to|outfile|dumpfile|into)\s+'((?:[^']|'')*)'|\.(?:output|once|log|save|backup|dump)\s+"
+    r"(?i)\b(?:writefile)\s*\(\s*'((?:[^']|'')*)'|\b(?:to|outfile|dumpfile|into)\s+'((?:[^']|'')*)'|\.(?:output|once|log|"
+    r"save|backup|dump)\s+"
     r"(?:--?\w+\s+)*['\"]?([^\s'\"]+)|\\(?:o|w)\s+'?([^\s';]+)"
 )
 _RUNS: Final = re.compile(

@@ -20,7 +20,8 @@ _FILE: Final = re.compile(r"(?:^|[;{}\n/\d$])[ \t]*([rRwW])[ \t]+([^\n;}]+)")
 _FLAG_W: Final = re.compile(r"[/|,#@!:][gpIMi\d]*w[ \t]+([^\n;}]+)")
 _RUNS: Final = re.compile(r"(?:^|[;{}\n\d$/])[ \t]*e[ \t]+([^\n]+)")
 _EX: Final = re.compile(
-    r"^[:\s]*(?:sil(?:ent)?!?\s+)?(?:[%.,$\d']*)(args?|argadd|e(?:dit)?|r(?:ead)?|w(?:rite)?|sav(?:eas)?|x|wq|so(?:urce)?|sp(?:lit)?|vs(?:plit)?"
+    r"^[:\s]*(?:sil(?:ent)?!?\s+)?(?:[%.,$\d']*)(args?|argadd|e(?:dit)?|r(?:ead)?|w(?:rite)?|sav(?:eas)?|x|wq|so(?:urce)?|"
+    r"sp(?:lit)?|vs(?:plit)?"
     r"|tabe(?:dit)?|vi(?:ew)?|f(?:ile)?|new|diffs?|vimgrep|luafile|pyf(?:ile)?)(!?)(?:\s+(.*))?$"
 )
 _BANG: Final = re.compile(r"^[:\s]*(?:sil(?:ent)?!?\s+)?(?:[%.,$\d']*)(?:(?:r(?:ead)?|w(?:rite)?)\s+)?!\s*(.+)$")

@@ -14,7 +14,8 @@ _NOWHERE: Final = frozenset(["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tt
 _STDIN: Final = frozenset(["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
 _BORING: Final = re.compile(r"/dev/(?:null|zero|u?random|tty|stdin|stdout|stderr|full|fd/\d+)$")
 _PROCESS: Final = re.compile(
-    r"/proc/([^/]+)/(?:task/[^/]+/)?(mem|maps|smaps|environ|cmdline|fd|fdinfo|cwd|exe|root|stack|syscall|auxv|map_files|stat|status|mountinfo)\b"
+    r"/proc/([^/]+)/(?:task/[^/]+/)?(mem|maps|smaps|environ|cmdline|fd|fdinfo|cwd|exe|root|stack|syscall|auxv|map_files|"
+    r"stat|status|mountinfo)\b"
 )
 _OWN: Final = frozenset(["self", "thread-self", "$!"])
 _SHEBANG: Final = re.compile(r"#!\s*(?:\S*/)?([\w+-]+)[\d.]*(?:[ \t]+(?:-S[ \t]+)?(?:\S*/)?([A-Za-z+-]+))?")

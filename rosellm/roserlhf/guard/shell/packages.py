@@ -17,7 +17,8 @@ from rosellm.roserlhf.guard.shell.value import ANYTHING, Value, names
 
 _VERSION: Final = re.compile(r"(?:\[[^\]]*\])?(?:\s*(?:[=!<>~]=?=?|===).*|@(?:[\^~]?v?\d.*|latest|next|\w+)|==.*|\s*;.*)?$")
 _VCS: Final = re.compile(
-    r"^(?:[\w.-]+\s*@\s*)?(?:(?:git|hg|svn|bzr)\+)?((?:https?|ssh|git|file|ftp)://\S+|git@\S+)$|^(?:github|gitlab|bitbucket|gist):(\S+)$"
+    r"^(?:[\w.-]+\s*@\s*)?(?:(?:git|hg|svn|bzr)\+)?((?:https?|ssh|git|file|ftp)://\S+|git@\S+)$|^(?:github|gitlab|bitbucket|"
+    r"gist):(\S+)$"
 )
 _LOCAL: Final = re.compile(r"^(?:\.{0,2}/|~|\.$|\.\[|\.\.$)|\.(?:whl|tgz|crate|gem|deb|rpm|zip|tar\.\w+)$")
 

@@ -18,7 +18,8 @@ _ROUNDS: Final = 6
 _LITERAL: Final = r"""(?:"(?:[^"\\]++|\\[\s\S])*+"|'(?:[^'\\]++|\\[\s\S])*+')"""
 _NUMBERS: Final = r"((?:0[xX])?[0-9A-Fa-f]{1,4}(?:\s*,\s*(?:0[xX])?[0-9A-Fa-f]{1,4})*+)"
 _ANY: Final = re.compile(
-    r"pack|reverse|strrev|decode|64|hex2bin|chr\b|Buffer|fromCharCode|rot13|\bq[qx]?\s*[({\[<|/!]|%[qQx]?[({\[]|=\s*[\"']|[\"']\s*[.+]\s*[\"']"
+    r"pack|reverse|strrev|decode|64|hex2bin|chr\b|Buffer|fromCharCode|rot13|\bq[qx]?\s*[({\[<|/!]|%[qQx]?[({\[]|=\s*[\"']|"
+    r"[\"']\s*[.+]\s*[\"']"
 )
 _QUOTE: Final = re.compile(
     r"(?<![\w$@%>])(?:qq?|%[qQ]?)\s*+(?:\(([^()]*+)\)|\{([^{}]*+)\}|\[([^\[\]]*+)\]|<([^<>]*+)>|\|([^|]*+)\||!([^!]*+)!|/([^/]*+)/)"

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.weigh.admission import weigh_admission
+from rosellm.roserlhf.guard.weigh.asking import weigh_asking, weigh_stated
 from rosellm.roserlhf.guard.weigh.cells import weigh_cells
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.gates import weigh_silencing
+from rosellm.roserlhf.guard.weigh.invention import weigh_invented, weigh_leaked
+from rosellm.roserlhf.guard.weigh.lookup import weigh_lookup
 from rosellm.roserlhf.guard.weigh.measuring import weigh_measuring
 from rosellm.roserlhf.guard.weigh.named import weigh_named
 from rosellm.roserlhf.guard.weigh.parties import weigh_party
@@ -16,6 +20,7 @@ from rosellm.roserlhf.guard.weigh.passing import weigh_constant, weigh_shadowing
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
+from rosellm.roserlhf.guard.weigh.report import weigh_report
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_pleasing, weigh_runner
 from rosellm.roserlhf.guard.weigh.scoring import weigh_scoring
 from rosellm.roserlhf.guard.weigh.sending import weigh_sending
@@ -60,6 +65,13 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "stand-in": weigh_stand_in,
     "telling": weigh_telling,
     "pleasing": weigh_pleasing,
+    "admission": weigh_admission,
+    "report": weigh_report,
+    "lookup": weigh_lookup,
+    "invented": weigh_invented,
+    "leaked": weigh_leaked,
+    "asking": weigh_asking,
+    "stated": weigh_stated,
 }
 """By the name under which rules choose one with `weigh`."""
 

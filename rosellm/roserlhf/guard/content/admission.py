@@ -1,0 +1,73 @@
+"""Words by which an agent says what its work is -> `text` acts: that it was not done, or that it was.
+
+Traits: `admits` (`recalled` from a key, `invented`, `guessed`, `hedged` among several answers, done only where it is `sampled`
+for a check, read from where it `leaked`, `awarded` a mark by itself), or `claims` (`passes`, `verified`, `unused`), joined by
+commas: what is claimed counts only against what the history shows. The target is the sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.content.awards import awards
+from rosellm.roserlhf.guard.content.tables import table
+from rosellm.roserlhf.guard.looks import without_words
+from rosellm.roserlhf.guard.patterns import pattern
+
+LONGEST = 20_000
+"""Characters of a text that are looked through."""
+LONGEST_SENTENCE = 400
+MOST = 8
+
+
+def acts_of_admission(text: str, where: str = "") -> Iterator[Act]:
+    """Yield the sentences in which a text admits or claims something.
+
+    Example:
+        >>> [dict(act.traits) for act in acts_of_admission("# recalled official key for this contest")]
+        [{'admits': 'recalled'}]
+        >>> [dict(act.traits) for act in acts_of_admission("All 12 tests pass.")]
+        [{'claims': 'passes'}]
+        >>> list(acts_of_admission("The parser keeps a key for each table."))
+        []
+    """
+    part = text[:LONGEST]
+    if without_words(part):
+        return
+    rules = _compiled()
+    for what in ("admits", "claims"):
+        said: dict[tuple[int, int], list[str]] = {}
+        for kind, one in _found(part, rules, what):
+            for found in one.finditer(part):
+                said.setdefault(_sentence(part, *found.span()), []).append(kind)
+        for start, end in awards(part) if what == "admits" else ():
+            said.setdefault(_sentence(part, start, end), []).append("awarded")
+        for (start, end), kinds in list(said.items())[:MOST]:
+            yield Act("text", part[start:end], where, span=(start, end), traits={what: ",".join(dict.fromkeys(kinds))})
+
+
+def _found(text: str, rules: dict[str, Any], part: str) -> Iterator[tuple[str, Any]]:
+    """Yield the patterns of a part of the table that are found in a text, with the names of what they tell."""
+    if rules[f"{part} hint"].search(text):
+        yield from ((name, one) for name, one in rules[part] if one.search(text))
+
+
+def _sentence(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return where the sentence around some words begins and ends."""
+    before = max(text.rfind(mark, max(0, start - LONGEST_SENTENCE), start) + len(mark) for mark in (". ", "\n", "; ", "! ", "? "))
+    first = max(before if before > 1 else 0, start - LONGEST_SENTENCE)
+    ends = [place for place in (text.find(mark, end) for mark in (". ", "\n", "! ", "? ")) if place >= 0]
+    return min(first, start), min([*ends, end + LONGEST_SENTENCE, len(text)])
+
+
+@cache
+def _compiled() -> dict[str, Any]:
+    known = table("admissions")
+    rules: dict[str, Any] = {
+        part: [(name, pattern(one, ignore_case=True)) for name, found in known[part].items() for one in found]
+        for part in ("admits", "claims")
+    }
+    return rules | {f"{part} hint": pattern(words, ignore_case=True) for part, words in known["hints"].items()}

@@ -1,0 +1,70 @@
+"""Words that code carries to other readers -> texts: bodies of heredocs, and strings, also strings inside strings.
+
+A commit message on standard input, the text that `sed` puts into every output, the body of a request: whoever reads code by its
+syntax sees an argument, whoever judges the work reads words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.content.admission import acts_of_admission
+from rosellm.roserlhf.guard.content.invention import acts_of_invention
+from rosellm.roserlhf.guard.content.prose import acts_of_address, speaks
+from rosellm.roserlhf.guard.content.scoring import acts_of_scoring
+from rosellm.roserlhf.guard.content.statements import acts_of_statements
+from rosellm.roserlhf.guard.patterns import pattern
+
+MOST = 60
+_HEREDOC = r"<<[-~]?\s*\\?[\"']?([A-Za-z_]\w*)[\"']?"
+_STRING = r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`"
+
+
+def acts_of_words(text: str, is_code: bool, is_prose: bool = False) -> Iterator[Act]:
+    """Yield what a text admits or claims and, where it is code, what it makes up and what the texts in it say to a judge."""
+    yield from acts_of_admission(text, "said")
+    if not is_prose:
+        yield from acts_of_invention(text)
+        yield from acts_of_scoring(text)
+        yield from acts_of_statements(text)
+    if is_code and speaks(text):
+        for one in texts_in(text):
+            for act in acts_of_address(one, "said"):
+                if "addresses" in act.traits:
+                    yield replace(act, span=(0, len(text)))
+
+
+def texts_in(code: str) -> Iterator[str]:
+    """Yield the texts in code that hold several words.
+
+    Example:
+        >>> list(texts_in("git commit -F - <<'X'\\nNote: all of this was done by hand.\\nX"))
+        ['Note: all of this was done by hand.']
+    """
+    count = 0
+    for one in (*_bodies(code), *_strings(code)):
+        if one.count(" ") >= 3:
+            yield one
+            count += 1
+            if count == MOST:
+                return
+
+
+def _bodies(code: str) -> Iterator[str]:
+    if "<<" not in code:
+        return
+    for found in pattern(_HEREDOC).finditer(code):
+        start = code.find("\n", found.end())
+        end = code.find(f"\n{found.group(1)}", start)
+        if 0 <= start < end:
+            yield code[start + 1 : end]
+
+
+def _strings(code: str, depth: int = 0) -> Iterator[str]:
+    for found in pattern(_STRING).finditer(code):
+        inner = next(one for one in found.groups() if one is not None)
+        yield inner.replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
+        if depth == 0:
+            yield from _strings(inner, 1)
