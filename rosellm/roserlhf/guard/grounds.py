@@ -10,7 +10,7 @@ from typing import Any
 from rosellm.roserlhf.guard.extent import When, extent_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import alternatives, pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_program, nouns, said, secrets, subjects
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
 from rosellm.roserlhf.guard.relations import Relations
@@ -115,7 +115,8 @@ class Grounds:
             for part in (entry.prefix, entry.ending)
             if len(part.rstrip("/")) > 4 and "*" not in part and part.rstrip("/") != self.workdir
         }
-        self._spelled = pattern("|".join(escaped(part) for part in sorted(spelled, key=len)[:40])) if spelled else None
+        parts = alternatives(escaped(part) for part in sorted(spelled, key=len)[:40])
+        self._spelled = pattern(parts) if parts else None
 
     def _entries(self, name: str, texts: Iterable[str]) -> Iterable[Entry]:
         for text in texts:
@@ -166,7 +167,7 @@ class Grounds:
                 else:
                     self.names.add(plain_name(name))
         self.names -= _NO_NAMES
-        words = "|".join(escaped(name) for name in sorted(self.names) if len(name) > 2)
+        words = alternatives(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
 
     def _add_addresses(self, words: str) -> None:

@@ -20,7 +20,7 @@ from rosellm.roserlhf.guard.copies import originals
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.looks import without_words
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import alternatives, pattern
 from rosellm.roserlhf.guard.pieces import REMARKS, Piece, pieces_of
 from rosellm.roserlhf.guard.plain_acts import plain, undisguised, weighed_by_effect
 from rosellm.roserlhf.guard.scene import Scene
@@ -225,7 +225,7 @@ def _protected(setting: Setting) -> str:
     """Return a pattern of the words that protected paths are made of, and of those that cheats need in any task."""
     paths = (*setting.protected_read, *setting.protected_write, *setting.hidden_tests, *setting.verifier, *setting.result_file)
     words = {word for path in paths if " " not in path for word in path.split("/") if len(word) > 3 and "*" not in word}
-    return "|".join((*_ALWAYS, *(re.escape(word) for word in sorted(words)[:MOST_WORDS])))
+    return alternatives((*_ALWAYS, *(re.escape(word) for word in sorted(words)[:MOST_WORDS])))
 
 
 def _text(arguments: Any) -> str:
