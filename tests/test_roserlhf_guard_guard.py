@@ -106,6 +106,17 @@ def test_the_penalty_of_a_turn_is_a_component_of_its_own() -> None:
     assert runner.after(step).rewards == {"correct": 1.0, PENALTY: 0.0}  # they are paid for once
 
 
+class Panic(BaseException):
+    """What compiled libraries raise where they break; no `Exception`."""
+
+
+class Wordless(Exception):
+    """An error that cannot say what is wrong."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
 @pytest.mark.parametrize(
     ("says", "why"),
     [
@@ -114,6 +125,10 @@ def test_the_penalty_of_a_turn_is_a_component_of_its_own() -> None:
         (None, "TypeError: the judge must return a Verdict, got NoneType"),
         (Verdict("no", "text for a flag"), "TypeError: the judge must return a Verdict, got Verdict"),  # type: ignore[arg-type]
         (SystemExit(3), "RuntimeError: SystemExit was raised"),
+        (GeneratorExit(), "RuntimeError: GeneratorExit was raised"),
+        (Panic(), "RuntimeError: Panic was raised"),
+        (Wordless(), "Wordless"),
+        (Verdict(True, "x", 5), "TypeError: the judge must return a Verdict, got Verdict"),  # type: ignore[arg-type]
     ],
 )
 def test_a_judge_that_fails_blocks_this_call_and_accuses_nobody(says: object, why: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -152,6 +167,41 @@ def test_rules_that_fail_are_a_suspicion(caplog: pytest.LogCaptureFixture) -> No
     assert (runner.events[0].rule, shell.ran) == (UNREADABLE, [])
     assert judge.cases[0].suspicions[0].reason == "the rules failed: ZeroDivisionError"
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        5,
+        "no suspicion",
+        Suspicion("r", "x", None),  # type: ignore[arg-type]
+        Suspicion(5, "x", Act("read", "/x")),  # type: ignore[arg-type]
+        Suspicion("r", "x", Act("read", "/x", argument=5)),  # type: ignore[arg-type]
+        Suspicion("r", "x", Act("read", 5)),  # type: ignore[arg-type]
+        Suspicion("r", "x", Act("read", "/x", span=(-5, -1))),
+    ],
+)
+def test_what_is_no_suspicion_is_a_failure_of_the_rules(found: Any) -> None:
+    runner, shell = guarded(ScriptedJudge(HACK), rules=lambda *_: [found])
+    assert ask(runner, READ).origin == "guard"
+    assert (runner.events[0].rules, shell.ran) == ((UNREADABLE,), [])
+
+
+def test_a_rule_that_a_judge_makes_up_is_kept_short() -> None:
+    runner, _ = guarded(ScriptedJudge(Verdict(True, "x", "\ud800" + "r" * 1_000_000)))
+    ask(runner, READ)
+    assert runner.events[0].rule.startswith("\\ud800rrr")
+    assert len(runner.events[0].encode()) < 2_000
+
+
+def test_a_dummy_result_that_fails_is_replaced_by_the_usual_one(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(call: ToolCall, suspicions: object) -> str:
+        raise KeyError("no words")
+
+    runner, shell = guarded(ScriptedJudge(HACK), dummy=broken)
+    result = ask(runner, READ)
+    assert (result.origin, result.content, shell.ran) == ("guard", "cat: /eval/hidden.py: No such file or directory", [])
+    assert "no dummy result could be worded" in caplog.text
 
 
 def test_the_rule_that_the_judge_names_is_the_one_whose_evidence_is_kept() -> None:
