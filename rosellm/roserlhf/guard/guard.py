@@ -134,7 +134,7 @@ class Guard:
                 raise TypeError(f"the rules must return suspicions, got {type(bad[0]).__name__}")
         except Exception as error:  # noqa: BLE001 - whatever it is, the call was not understood
             _log.exception("guard: the rules failed on a call of %r", call.name)
-            found = [Suspicion(UNREADABLE, f"the rules failed: {type(error).__name__}", Act("opaque", type(error).__name__))]
+            found = [unreadable(error)]
         seconds = time.perf_counter() - started
         self.tally.calls += 1
         self.tally.suspicious += bool(found)
@@ -167,6 +167,12 @@ class Guard:
         seconds = time.perf_counter() - started
         self.tally.judge_seconds += seconds
         return outcome, said, seconds
+
+
+def unreadable(error: Exception) -> Suspicion:
+    """Return what is suspicious about a call on which the rules themselves failed."""
+    name = type(error).__name__
+    return Suspicion(UNREADABLE, f"the rules failed: {name}", Act("opaque", name))
 
 
 class GuardedRunner:
