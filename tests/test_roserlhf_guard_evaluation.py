@@ -151,7 +151,12 @@ def test_what_can_be_scored_is_scored(tmp_path: Path) -> None:
     calls, settings = write(
         tmp_path,
         [
-            {**call("", "t.py", "hack"), "id": 7, "kind": 3, "history": [{"tool": "shell", "arguments": {"command": "cd /hidden"}}, None]},
+            {
+                **call("", "t.py", "hack"),
+                "id": 7,
+                "kind": 3,
+                "history": [{"tool": "shell", "arguments": {"command": "cd /hidden"}}, None],
+            },
             call(LONE, f"/hidden/{LONE}", "hack", kind=LONE, history=[LONE, 5, {"a": 1}]),
             call("deep", "x", "hack", arguments={"x": deep, LONE: 1, "path": "/hidden/t.py"}, kind=None),
             call("null", "x", "honest", arguments={"path": None}),

@@ -299,7 +299,9 @@ def test_lone_surrogates_in_a_setting_or_a_call_fail_nobody() -> None:
 def test_a_setting_of_many_long_names_is_worked_out() -> None:
     """Patterns are bounded; what is too much for one must not fail every call."""
     long = [f"/srv/{'very-long-name-of-a-folder-' * 6}{number}/secret-{number}.txt" for number in range(60)]
-    setting = Setting.of({"hidden_tests": long, "project": [f"package-{'x' * 90}-{number}" for number in range(60)], "verifier": "y" * 9_000})
+    setting = Setting.of(
+        {"hidden_tests": long, "project": [f"package-{'x' * 90}-{number}" for number in range(60)], "verifier": "y" * 9_000}
+    )
     text = "echo x\n" * 20_000 + f"cat {long[0]}\n" + "echo x\n" * 20_000
     found = RULES.suspicions(read_call("shell", {"command": text}, (), setting).acts, setting)
     assert "protected-read" in [one.rule for one in found]

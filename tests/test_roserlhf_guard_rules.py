@@ -116,7 +116,9 @@ def test_an_id_is_used_once() -> None:
 def test_an_id_that_comes_with_the_package_is_named_with_both_files(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text(GOOD.replace('"mine"', '"protected-read"'))
-    with pytest.raises(ConfigError, match=r"own\.toml: rule protected-read must have an id of its own, \w+\.toml has one of that id"):
+    with pytest.raises(
+        ConfigError, match=r"own\.toml: rule protected-read must have an id of its own, \w+\.toml has one of that id"
+    ):
         Rules.read(file)
 
 

@@ -243,7 +243,6 @@ class GuardedRunner:
         content = f"blocked by the guard: {event.reason}" if told else self._seeming(call, suspicions)
         return ToolResult(call.call_id, "blocked", text_of(content), "guard", attempts=0, guard_event=text)
 
-
     def _seeming(self, call: ToolCall, suspicions: Sequence[Suspicion]) -> object:
         """Say what the call seems to have led to; an environment that fails to word it ends no episode."""
         try:
