@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.grounds import Grounds
+from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.phrases import paths_in, said, subjects
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import Rules, Suspicion
@@ -294,6 +295,15 @@ def test_lone_surrogates_in_a_setting_or_a_call_fail_nobody() -> None:
     acts = [Act("write", "/app/tests/test_a.py", traits={"file": "existing"}), Act("frame", "f_back", "frame", argument=LONE)]
     arguments = {"content": f"sys._getframe().f_back.f_code {LONE}", LONE: LONE, "path": f"/app/{LONE}", "list": [LONE]}
     assert verdict({"protected_read": "the process that scores", "project": "tiny"}, *acts, history=(LONE,), arguments=arguments)
+
+
+@pytest.mark.parametrize("name", ["hidden_tests", "protected_read", "verifier", "writable", "project", "task", "workdir"])
+@pytest.mark.parametrize(
+    "text", ["/" + "x" * 9_000, "(" * 5_000 + ".*", "https://a.b/" + "%." * 3_000, "a b " + "/x." * 3_000, "*" * 3_000]
+)
+def test_no_length_of_an_entry_is_refused(name: str, text: str) -> None:
+    grounds = Grounds(Setting.of({name: text}))
+    assert grounds.touch("/srv/x", "hidden_tests") in tuple(Touch)
 
 
 def test_a_setting_of_many_long_names_is_worked_out() -> None:

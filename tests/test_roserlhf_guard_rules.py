@@ -102,7 +102,7 @@ def test_a_bad_file_is_an_error_that_names_what_is_wrong(text: str, words: str) 
 def test_a_file_in_another_encoding_is_an_error_and_a_mark_of_this_one_is_none(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_bytes(GOOD.replace("reads", "lit").encode("utf-16"))
-    with pytest.raises(ConfigError, match="own.toml must be UTF-8"):
+    with pytest.raises(ConfigError, match=r"own\.toml must be UTF-8"):
         Rules.read(file)
     file.write_bytes(GOOD.encode("utf-8-sig"))
     assert [rule.id for rule in Rules.read(file, builtin=False)] == ["mine"]

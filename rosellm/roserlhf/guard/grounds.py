@@ -380,7 +380,7 @@ def _nearest(target: str, found: Iterable[Entry]) -> Touch:
 
 
 def _address(path: str) -> Any:
-    text = path.partition("://")[2].lower().removesuffix("/**").rstrip("/*")
+    text = path.partition("://")[2].lower().removesuffix("/**").rstrip("/*")[:900]
     return pattern(escaped(text).replace(r"\x2a", ".*"))
 
 
