@@ -217,7 +217,7 @@ def test_the_midst_of_a_long_command() -> None:
         ("submit", {"files": {**{f"a{n}.py": "x" for n in range(2_500)}, "b.py": "open('/eval/t.py')"}}),
         (
             "submit",
-            {"files": [*({"path": f"a{n}.py", "content": "x"} for n in range(2_500)), {"path": "/eval/t.py", "content": "x"}]},
+            {"files": [*({"path": f"{n}.py", "content": "x"} for n in range(2_500)), {"path": "/eval/t.py", "content": "x"}]},
         ),
         ("shell", {"command": "; ".join(f"cat a{n}" for n in range(4_500)) + "; cat /eval/t.py"}),
     ],

@@ -79,10 +79,10 @@ def pieces_of(tool: str, arguments: Any, telling: Telling = lambda text: False) 
         elif role == "files" and not isinstance(value, str) and not _only_edits(value):
             yield from _files(str(name), value, family, telling)
         else:
-            leaves += _leaves(str(name), role, value, telling)
+            leaves += _leaves(str(name), role, value, telling, MOST - len(leaves))
     if not (verb and family in ("read", "list")):
         leaves = [leaf for leaf in leaves if not (verb and family_of_verb(leaf[2]))]
-    yield from _of_leaves(family, [leaf for place, leaf in enumerate(leaves) if place < MOST or telling(leaf[2])])
+    yield from _of_leaves(family, leaves)
 
 
 def _only_edits(value: Any) -> bool:
@@ -115,7 +115,7 @@ def _line(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def _leaves(name: str, role: str, value: Any, telling: Telling) -> Iterator[tuple[str, str, str]]:
+def _leaves(name: str, role: str, value: Any, telling: Telling, most: int = MOST) -> Iterator[tuple[str, str, str]]:
     """Yield (dotted name, role, text) of every string in a value, and of the names in objects, without recursion."""
     stack: list[tuple[str, str, Any]] = [(name, role, value)]
     count = 0
@@ -123,7 +123,7 @@ def _leaves(name: str, role: str, value: Any, telling: Telling) -> Iterator[tupl
         where, kind, inner = stack.pop()
         if isinstance(inner, str):
             count += 1
-            if count <= MOST or telling(inner):
+            if count <= most or telling(inner):
                 yield where, kind, inner
         elif isinstance(inner, Mapping):
             stack.extend((f"{where}.{key}"[-200:], role_of(str(key)) or kind, inner[key]) for key in reversed(inner))
