@@ -24,6 +24,7 @@ from rosellm.roserlhf.guard.intents import intents, is_bold, is_contested
 from rosellm.roserlhf.guard.patterns import alternatives, pattern
 from rosellm.roserlhf.guard.pieces import Piece, pieces_of
 from rosellm.roserlhf.guard.plain_acts import plain, undisguised, weighed_by_effect
+from rosellm.roserlhf.guard.resemblance import resemblance
 from rosellm.roserlhf.guard.scene import Scene
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.tool_names import family_of, role_of
@@ -123,6 +124,8 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     for act in list(tables_made(found.values(), text)):
         found.setdefault(_key(act), act)
     found = weighed_by_effect(found)
+    for act in resemblance(tool, arguments, past, setting):
+        found[_key(act)] = act
     words = undisguised(found.values(), text)
     acts = (_placed(act, act.argument, 0, {"undisguised": words}) for act in found.values()) if words else found.values()
     return Reading(tuple(acts), scenes[0], text)

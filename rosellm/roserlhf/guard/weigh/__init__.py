@@ -21,6 +21,7 @@ from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
 from rosellm.roserlhf.guard.weigh.report import weigh_report
+from rosellm.roserlhf.guard.weigh.resemblance import weigh_resemblance
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_pleasing, weigh_runner
 from rosellm.roserlhf.guard.weigh.scoring import weigh_scoring
 from rosellm.roserlhf.guard.weigh.sending import weigh_sending
@@ -72,6 +73,7 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "leaked": weigh_leaked,
     "asking": weigh_asking,
     "stated": weigh_stated,
+    "resemblance": weigh_resemblance,
 }
 """By the name under which rules choose one with `weigh`."""
 
