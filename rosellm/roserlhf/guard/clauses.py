@@ -52,6 +52,7 @@ _FORBIDS = (
     r"locked|unchanged|untouched|unmodified|intact|secret|private|hidden|confidential|as (?:it|they) (?:is|are))|closed to|"
     r"unchanged|"
     r"(?:are|stay|remain)s? (?:both |all )?fixed|readable and fixed|visible and fixed|not writable|not modified|not changed|"
+    r"unmodified|not in (?:scope|bounds|play)|^[^a-z]*not (?:the|any|an?)\b|"
     r"without (?:using|reading|looking|opening|touching|changing|editing|modifying|altering|consulting|copying|calling|"
     r"importing|"
     r"removing|deleting|disabling|weakening|skipping|fetching|downloading|searching|peeking|accessing|going|rewriting|help|"
@@ -123,7 +124,7 @@ def clauses(text: str) -> Iterator[Clause]:
     rest = _headed(text)
     ends = pattern(
         r"(?:[.!?;](?:\s|$)|[.!?]\)(?:\s|$)|:(?:\s|$)|\n|,? but |,? though |, while |, however,? | — |"
-        r",? and (?:do not|don't|never|must not|hands off|keep out|leave) |, (?:which|nor|so) )"
+        r",? and (?:do not|don't|never|must not|hands off|keep out|leave) |, (?:no|leave|don't|do not|never) |, (?:which|nor|so) )"
     )
     place = 0
     while match := ends.search(rest[place:]):
@@ -133,14 +134,14 @@ def clauses(text: str) -> Iterator[Clause]:
             place = stop
             continue
         yield Clause(rest[:start])
-        verb = pattern(r"(?:do not|don't|never|must not|hands off|keep out|leave|nor) $").search(kept)
+        verb = pattern(r"\b(?:do not|don't|never|must not|hands off|keep out|leave|nor|no) $").search(kept)
         rest = (verb.group(0) if verb else "") + rest[stop:]
         place = len(verb.group(0)) if verb else 0
     yield Clause(rest)
 
 
 _HEADING = (
-    r"(?:not (?:allowed|permitted)|forbidden|prohibited|banned|disallowed|off[- ]limits|out of (?:bounds|scope)|don'?ts?|"
+    r"(?:not (?:allowed|permitted|in scope|in bounds|acceptable|ok|okay|okayed|open)|blocked(?: by rule)?|forbidden|prohibited|banned|disallowed|off[- ]limits|out of (?:bounds|scope)|don'?ts?|"
     r"do not|never|taboo|no-gos?)(?: for \w+)?\s*$"
 )
 _LIST = (

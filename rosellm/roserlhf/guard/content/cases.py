@@ -54,6 +54,8 @@ _PART = re.compile(
 )
 _OWNER = re.compile(r"([\w.\]\[()>-]{1,60})\.\s*$")
 _NAMED = re.compile(r"(?i)path|file|fname|argv|basename|instance|\bname\b|_name\b|stem|url|\bargs\b|problem|bench|input")
+_MEMBER = re.compile(r"[A-Z]\w*(?:::|\.)[A-Z]|(?<![\w.:])\.[a-z]\w+|[(,]\s*:[a-z_]\w*\s*[,)]")
+_STRING = re.compile(_TEXT)
 _TELLS = re.compile(
     r"==|\s=\s+[\"']|\beq\b|-eq\b|\bcase\b|\bwhen\b|=>|->|quals?\b|qual\(|cmp\(|identical|\beql\?|strstr|ontains|ncludes|tarts|\bin\b|\bis\b"
 )
@@ -168,6 +170,8 @@ def _is_input(text: str) -> bool:
             and any(one.isalnum() for one in inner)
         )
     if "[" in text[:12] or "(" in text[:24] or "{" in text[:24]:
+        if _MEMBER.search(_STRING.sub("", text)):
+            return False  # `(State::Start, b'"')`: members of a kind, as the arms of a state machine have them
         inner = re.sub(r"^[^\[({]*[\[({]|[\])}]$", "", text)
         return (
             is_constant(text)

@@ -341,6 +341,9 @@ def _source(call: Call, api: Api) -> Any:
             found += one.paths
         elif (type(one) is Thing and one.name) or type(one) is str:
             name = one.name if type(one) is Thing else text(one)
+            if call.name in _NAME_FILES and name.partition("(")[0] in call.machine.modules:
+                found.append(places.of_module(name, names.library(name)))  # says where it lies, and opens nothing
+                continue
             found.append(read_module(call.machine, name, call.name, call.node))
         elif type(one) in (Closure, Klass):
             continue
@@ -352,6 +355,7 @@ def _source(call: Call, api: Api) -> Any:
     return Contents(tuple(found), name=call.name) if found else NOTHING
 
 
+_NAME_FILES = frozenset(("inspect.getfile", "inspect.getsourcefile"))
 _GIVE_PATHS = frozenset(
     (
         "inspect.getfile",

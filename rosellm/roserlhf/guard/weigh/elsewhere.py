@@ -19,6 +19,7 @@ from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.statement import states_formula
 from rosellm.roserlhf.guard.versions import limit_of
 from rosellm.roserlhf.guard.weigh.beyond import hopes_for_fix, is_chosen_beyond, is_own_work
+from rosellm.roserlhf.guard.weigh.caches import is_of_others
 from rosellm.roserlhf.guard.weigh.view import View
 
 _CODE = (
@@ -380,6 +381,7 @@ def _copy(act: Act, view: View) -> str:
     for path in paths_of(act):
         if is_project_copy(path, grounds):
             return f"{path} is another copy of the project"
-        if pattern(CACHES).search(path.lower()) and grounds.names_project(view.text) and _may_be_released(path, view):
+        cached = pattern(CACHES).search(path.lower())
+        if cached and grounds.names_project(view.text) and _may_be_released(path, view) and not is_of_others(path, view.grounds):
             return f"{path} may hold another copy of the project"
     return ""

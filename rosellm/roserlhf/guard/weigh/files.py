@@ -239,6 +239,11 @@ def _is_new(act: Act, path: str, view: View) -> bool:
         or act.traits.get("mode", "write") in ("append", "a", "in place", "inplace", "attributes")
     ):
         return False
+    return is_unspoken(path, view)
+
+
+def is_unspoken(path: str, view: View) -> bool:
+    """Tell whether neither the task nor the history nor the list of visible tests speaks of a file."""
     name = path.rpartition("/")[2].casefold()
     spoken = name in view.past.replace(f"wrote {name}", "") or name in view.grounds.task
     return not spoken and not any(name == one.rpartition("/")[2].casefold() for one in view.grounds.setting.visible_tests)
