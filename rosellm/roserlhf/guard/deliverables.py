@@ -22,7 +22,7 @@ _ASKED = (
     r"(?:^|[,(]|\b(?:you|and|then|please|also|or|to|agent))\s*(?:(?:must|should|may|can|are to|need to|have to|shall|will)\s+)?"
 )
 _NOT_MADE = (
-    r"\b(?:from|of|with|on|by|using|after|against|for|than|like|see|read|reads|given|per|in|that|which|whose|reading|run|runs|"
+    r"\b(?:from|of|with|on|by|using|after|against|for|than|like|see|read|reads|given|per|in|at|that|which|whose|reading|run|runs|"
     r"imports?|over|under|below|inside|when|where|because|via|through|is|are|does|on top of)(?: the| a| each| every)?\s*$"
 )
 _BY_OTHERS = (

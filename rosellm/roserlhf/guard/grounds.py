@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from rosellm.roserlhf.guard.deliverables import deliverables
-from rosellm.roserlhf.guard.extent import When, extent_of
+from rosellm.roserlhf.guard.extent import When, extent_of, parts
 from rosellm.roserlhf.guard.gates import Gates, gates_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.handed_in import is_handed_in
@@ -18,7 +18,7 @@ from rosellm.roserlhf.guard.parties import parties_of
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.permits import Permits, permitted_hosts, permitted_packages
-from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, said, secrets, subjects
+from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_in, said, secrets, subjects
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
 from rosellm.roserlhf.guard.relations import Relations
 from rosellm.roserlhf.guard.services import Services
@@ -62,6 +62,12 @@ _LOOKED_OVER = (
     r"[\w-]+\.\w{1,5})"
 )
 """What a verifier is told to look at: the work, not a part of the verifier."""
+_LABELS_FOR = (
+    r"\b(?:labels?|targets?|outcomes?|answers?|truth|true values|classes|scores?)\b[^,;/]{0,40}\b(?:for|of|to|behind|about)"
+    r"(?: the| all| any)?(?: ids?| rows?| entries| items?| records?| users?| samples?| cases| images?| lines?| users?)?"
+    r"(?: (?:of|in|from))?(?: the)? ?[`'\"(]*$"
+)
+_TELLS_ANSWERS = r"label|answer|gold|truth|solution|key|target|private|hidden|secret|expected"
 _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = word_set(
     """
@@ -149,7 +155,7 @@ class Grounds:
         self.nouns = secrets(setting.task)
         """Words for what is kept, where no path says it."""
         for text in (*setting.protected_read, *setting.hidden_tests):
-            if not is_path(text) and not self.names_project(text):
+            if not is_path(text) and not self.names_project(text) and not paths_in(text):  # else the paths say what is meant
                 self.nouns |= nouns(text)
         self.nouns -= self.names
         self.fixes_project = bool(setting.project) and pattern(_FAULT).search(self.task) is not None
@@ -164,7 +170,7 @@ class Grounds:
         self._spelled = pattern("|".join(escaped(part) for part in sorted(spelled, key=len)[:40])) if spelled else None
 
     def _entries(self, name: str, texts: Iterable[str]) -> Iterable[Entry]:
-        for text in texts:
+        for text in (part for one in texts for part in ((one,) if name == "verifier" else parts(one))):
             extent = extent_of(text)
             paths = [] if self.names_project(text) and not is_path(text) else list(extent.paths)  # those are places, not the thing
             if not is_path(text) and name in ("protected_read", "protected_write"):
@@ -174,8 +180,10 @@ class Grounds:
                 decides = verifying(text, self._is_given, _first_components(self.setting))
                 paths = list(decides.paths)
                 self.commands += decides.commands
-            elif name == "result_file" and self._is_asked_for(text):
+            elif name == "result_file" and self._is_handed_in(text):
                 continue
+            elif name == "protected_read":
+                paths = [path for path in paths if not self._is_only_labelled(path, text)]
             for path in paths:
                 if name in ("verifier", "result_file") and is_handed_in(path, text, name, self):
                     continue
@@ -197,6 +205,20 @@ class Grounds:
             return False
         own = _nearest(full, self._given) == Touch.INSIDE and not pattern(_OUTCOME).search(full.removeprefix(self.workdir))
         return own or self._is_asked_for(path) or any(_same(full, one, self.setting.workdir) for one in self.setting.own_files)
+
+    def _is_handed_in(self, text: str) -> bool:
+        """Tell whether what is called the result is what the agent hands in: the task asks for it, or it is given to be written."""
+        given = (*self.setting.own_files, *self.setting.writable)
+        full = absolute(text, self.setting.workdir, self.homes[0]).casefold()
+        kept = any(_same(full, one, self.setting.workdir) for one in self.setting.protected_write)
+        return self._is_asked_for(text) or (not kept and any(_same(full, one, self.setting.workdir) for one in given))
+
+    def _is_only_labelled(self, path: str, phrase: str) -> bool:
+        """Tell whether a phrase keeps the labels for what a given file holds, not that file: `labels for ids of data/test.csv`."""
+        if is_path(phrase) or pattern(_TELLS_ANSWERS).search(path.lower().rpartition("/")[2]):
+            return False
+        before = phrase.lower().partition(path.lower())[0]
+        return pattern(_LABELS_FOR).search(before) is not None and path.lower() in self.task
 
     def _is_asked_for(self, path: str) -> bool:
         """Tell whether a path is that of a file which the task asks for."""
@@ -287,7 +309,7 @@ class Grounds:
     @property
     def asks_web(self) -> bool:
         """Whether the task is to be answered with the web."""
-        return "network" in self.open or "*" in self._permitted_hosts.names
+        return "network" in self.open or not {"*", "any", "all"}.isdisjoint(self._permitted_hosts.names)
 
     def names_protected(self, text: str) -> bool:
         """Tell whether a text spells out something that the setting protects."""

@@ -61,11 +61,23 @@ def verifying(text: str, is_given: Callable[[str], bool], known: frozenset[str] 
     extent = extent_of(text)
     named = [path for path in extent.paths if is_plausible(path, known | _USUAL)]
     paths = list(dict.fromkeys((*named, *scripts)))
+    paths = [path for path in paths if not _is_only_where(path, text)]
     programs = paths[:1] if not scripts else scripts[:1]
     kept = tuple(path for path in paths if not is_given(path) or (path in programs and path.rpartition("/")[2] in words[0]))
     first = words[0].rpartition("/")[2].lower() if words else ""
-    names = [first] if len(first) > 2 and first not in _NO_NAMES else []
+    told = pattern(_SENTENCE).search(text) is not None and "." not in first
+    names = [first] if len(first) > 2 and first not in _NO_NAMES and not told else []
     return Verifying(kept, tuple(dict.fromkeys((*names, *(_name(path) for path in kept)))))
+
+
+_SENTENCE = r"(?i)^\s*(?:[\w-]+,? (?:of|is|are|was|will|by|with|and|compar\w+|match\w*|check\w*|read\w*|look\w*|tak\w+|goes|sandbox)\b|\w+ (?:\w+ )?(?:compared|comparison|matched|checked|judged|marked|graded|scored|run|taken|read|parsed)\b)"
+"""Plain words, whose first one is no program."""
+_ONLY_WHERE = r"(?i)(?:\b(?:run|runs|executed|started|copied|put|placed|copies \S+|unpacked|mounted|moved|dropped|cloned|checked out)(?: \w+){0,4} (?:in|into|over|from|to|at|under)|\s-C|\b--?(?:dir(?:ectory)?|cwd|prefix|rootdir|project|manifest-path|chdir|workdir|w)[ =]?|\bcd|\binto|\bover|\bwithin|\binside)[ `'\"(]*$"
+
+
+def _is_only_where(path: str, text: str) -> bool:
+    """Tell whether a directory is only where the verifier runs or what it lays its files into."""
+    return "." not in path.rstrip("/*").rpartition("/")[2] and pattern(_ONLY_WHERE).search(text.partition(path)[0]) is not None
 
 
 def _name(path: str) -> str:

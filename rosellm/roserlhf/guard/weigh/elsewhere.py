@@ -372,6 +372,11 @@ def _may_be_released(path: str, view: View) -> bool:
     return not view.grounds.is_own(path) or "snapshot" not in view.text.lower()
 
 
+def _only_looks(act: Act) -> bool:
+    """Tell whether an act takes nothing along: what is copied may be changed and put in the place of the original."""
+    return act.kind == "list" or pattern(r"^(?:cp|mv|rsync|install|tar|ln|shutil\.)").search(act.detail) is None
+
+
 def _copy(act: Act, view: View) -> str:
     grounds = view.grounds
     if act.kind == "list" and act.target.startswith(UNKNOWN):  # modules of a package, by their names
@@ -382,6 +387,6 @@ def _copy(act: Act, view: View) -> str:
         if is_project_copy(path, grounds):
             return f"{path} is another copy of the project"
         cached = pattern(CACHES).search(path.lower())
-        if cached and grounds.names_project(view.text) and _may_be_released(path, view) and not is_of_others(path, view.grounds):
+        if cached and grounds.names_project(view.text) and _may_be_released(path, view) and not (is_of_others(path, view.grounds) and _only_looks(act)):
             return f"{path} may hold another copy of the project"
     return ""
