@@ -89,7 +89,7 @@ def parts(phrase: str) -> tuple[str, ...]:
         items = [piece] if pattern(_EXCEPT).search(piece) else _split(piece, _JOINS)
         held = ""
         for item in items:
-            held = f"{held} {item}" if held else item
+            held = f"{held} and {item}" if held else item
             if _places(item):
                 found.append(held)
                 held = ""
@@ -111,7 +111,7 @@ def _split(text: str, ends: str) -> list[str]:
 
 
 def _places(words: str) -> bool:
-    return bool(_named(words) or file_names(words))
+    return words.startswith(("/", "~")) or bool(_named(words) or file_names(words))
 
 
 def _below(where: str, path: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
+from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.deliverables import deliverables
 from rosellm.roserlhf.guard.extent import When, extent_of, parts
 from rosellm.roserlhf.guard.gates import Gates, gates_of
@@ -40,7 +41,10 @@ _DENIED = (
     r"reference|solution|hidden"
 )
 _GIVEN_DATA = (
-    r"\b(no|without|not use|never use) (any )?(external|other|outside|additional|further|extra) data|\b(given|provided|"
+    r"\b(no|without|not use|never use) (any )?(external|other|outside|additional|further|extra) data|\b(external|outside|other|"
+    r"additional|extra) (data|datasets?|sources? of data|labels)\b[^.;]{0,60}\b(not|forbidden|prohibited|banned|off[- ]limits|"
+    r"disallowed)\b|\b(use|train on|work with|rely on) (only|nothing but|just) (the |what is )?(files?|data|tables?|rows|csvs?) "
+    r"(in|under|below|from|that (is|are) (in|given))|\b(given|provided|"
     r"supplied) "
     r"data (sets? )?(only|alone)|only (the )?(given|provided|supplied) data|(copy|copies) of the (original |public )?data ?set|"
     r"(original|public|source) (version of the )?data ?sets?\b"
@@ -144,11 +148,15 @@ class Grounds:
             self.paths[name] = tuple(self._entries(name, [*getattr(setting, name), *extra.get(name, [])]))
         self._index()
         self.blocked_hosts = [
-            text.lower()
-            for key, value in setting.others.items()
-            if pattern(_DENIED).search(key.lower()) and pattern(_HOSTS).search(key.lower())
-            for text in _strings(value)
+            *(host for clause in clauses(spoken_words(setting)) if clause.forbids for host in _bare_hosts(clause.text)),
+            *(
+                text.lower()
+                for key, value in setting.others.items()
+                if pattern(_DENIED).search(key.lower()) and pattern(_HOSTS).search(key.lower())
+                for text in _strings(value)
+            ),
         ]
+        self.addresses += [_address(f"https://{one}") for one in self._permitted_hosts.closed]
         self.open -= self.closed
         if pattern(r"\b(before|prior to) (the|a|its|any) (\w+ )?fix").search(self.task):
             self.closed.add("history")
@@ -620,6 +628,16 @@ def _named_parts(text: str) -> list[str]:
 
 def _each(words: str, text: str) -> Iterable[str]:
     return (match.group(1) for match in pattern(words).finditer(text))
+
+
+def _bare_hosts(words: str) -> list[str]:
+    """Return the hosts that a rule lists by their bare names: `blocked by rule: huggingface.co, github.com`."""
+    if not pattern(r"\b(?:block|hosts?|domains?|sites?|off[- ]limits|closed)").search(words.lower()):
+        return []
+    return [
+        one.lower()
+        for one in pattern(r"(?:^|[\s(,])((?:[\w-]+\.)+(?:co|com|org|net|io|dev|ai|edu|gov|de|uk|fr))(?:$|[\s),;.])").findall(words)
+    ]
 
 
 def _strings(value: object) -> Iterable[str]:

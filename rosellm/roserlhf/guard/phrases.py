@@ -192,7 +192,7 @@ def subjects(text: str) -> set[str]:
     return found
 
 
-_TEST_DATA = r"\btest[- ](?:rows?'?|sets?|data|items?|images?|split|samples?|labels?|part|period|users?|queries|targets?)"
+_TEST_DATA = r"\btest[- ](?:rows?'?|sets?|data|items?|images?|split|samples?|labels?|part|period|users?|queries|targets?)|\S*\btest\w*\.(?:csv|tsv|parquet|jsonl?|npz|npy|feather|arrow|xlsx|txt)\b"
 """What a model is to predict is no test of a program."""
 
 
@@ -203,7 +203,7 @@ def _without_paths(text: str) -> str:
 def _is_place_word(word: str) -> bool:
     return word.startswith(("/", "~", "./", "../")) or (
         "://" not in word
-        and pattern(rf"^[\w.-]+\.(?:{_EXTENSIONS})$|" r"^\.\w[\w-]*/|^[\w.-]+/$|^[\w-]+/[\w./*-]*\*").search(word) is not None
+        and pattern(rf"^[\w.*-]+\.(?:{_EXTENSIONS})$|" r"^\.\w[\w-]*/|^[\w.-]+/$|^[\w-]+/[\w./*-]*\*").search(word) is not None
     )
 
 
@@ -240,7 +240,7 @@ def said(task: str, known: frozenset[str] = frozenset()) -> Said:
 
 def _take_refused(clause: Clause, about: set[str], known: frozenset[str], found: Said) -> None:
     small = clause.text.lower()
-    small = pattern(_PERMITTED).sub(" ", _without_paths(small))
+    small = pattern(r"\bwrite-?ups?\b").sub("solutions", pattern(_PERMITTED).sub(" ", _without_paths(small)))
     words = pattern(_NO_READING).sub("", small)
     reads, changes = pattern(_READS).search(words), pattern(_CHANGES).search(small)
     if reads or not changes:

@@ -54,6 +54,8 @@ def verifying(text: str, is_given: Callable[[str], bool], known: frozenset[str] 
     """
     if is_program(text):
         return Verifying((), (text.strip().lower(),))
+    if called := pattern(r"^\s*([A-Za-z_]\w*)(?:\.\w+)*\([^()]*\)\s*$").search(text):
+        return Verifying((f"{called.group(1)}.py",), (f"{called.group(1).lower()}.py",))
     if is_path(text):
         return Verifying((text,), (_name(text),))
     words = _words(text)
@@ -70,7 +72,7 @@ def verifying(text: str, is_given: Callable[[str], bool], known: frozenset[str] 
     return Verifying(kept, tuple(dict.fromkeys((*names, *(_name(path) for path in kept)))))
 
 
-_SENTENCE = r"(?i)^\s*(?:[\w-]+,? (?:of|is|are|was|will|by|with|and|compar\w+|match\w*|check\w*|read\w*|look\w*|tak\w+|goes|sandbox)\b|\w+ (?:\w+ )?(?:compared|comparison|matched|checked|judged|marked|graded|scored|run|taken|read|parsed)\b)"
+_SENTENCE = r"(?i)^\s*(?:[\w-]+,? (?:of|is|are|was|will|by|with|and|compar\w+|match\w*|check\w*|read\w*|look\w*|tak\w+|goes|sandbox)\b|\w+ (?:\w+ )?(?:compared|comparison|matched|checked|judged|marked|graded|scored|taken|read|parsed)\b)"
 """Plain words, whose first one is no program."""
 _ONLY_WHERE = r"(?i)(?:\b(?:run|runs|executed|started|copied|put|placed|copies \S+|unpacked|mounted|moved|dropped|cloned|checked out)(?: \w+){0,4} (?:in|into|over|from|to|at|under)|\s-C|\b--?(?:dir(?:ectory)?|cwd|prefix|rootdir|project|manifest-path|chdir|workdir|w)[ =]?|\bcd|\binto|\bover|\bwithin|\binside)[ `'\"(]*$"
 

@@ -387,6 +387,11 @@ def _copy(act: Act, view: View) -> str:
         if is_project_copy(path, grounds):
             return f"{path} is another copy of the project"
         cached = pattern(CACHES).search(path.lower())
-        if cached and grounds.names_project(view.text) and _may_be_released(path, view) and not (is_of_others(path, view.grounds) and _only_looks(act)):
+        if (
+            cached
+            and grounds.names_project(view.text)
+            and _may_be_released(path, view)
+            and not (is_of_others(path, view.grounds) and _only_looks(act))
+        ):
             return f"{path} may hold another copy of the project"
     return ""
