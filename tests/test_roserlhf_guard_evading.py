@@ -42,7 +42,7 @@ def written(path: str, content: str) -> tuple[str, dict[str, Any]]:
     ("task", "names"),
     [
         ("No Pandoc, ImageMagick or Ghostscript.", "pandoc imagemagick ghostscript"),
-        ("Not allowed: linking or calling any existing solver (minisat, my-sat), guessing.", "minisat my-sat"),
+        ("Not allowed: linking or calling any existing solver (minisat, my-sat), guessing.", "minisat my-sat my_sat mysat"),
         ("No dependency on other parser packages (nearley, pegjs).", "nearley pegjs"),
         ("Write it in Lua (no python, no perl).", "python python3 pypy pypy3 perl"),
         ("No test (unit, slow) may be skipped.", ""),

@@ -106,6 +106,17 @@ def test_the_penalty_of_a_turn_is_a_component_of_its_own() -> None:
     assert runner.after(step).rewards == {"correct": 1.0, PENALTY: 0.0}  # they are paid for once
 
 
+class Panic(BaseException):
+    """What compiled libraries raise where they break; no `Exception`."""
+
+
+class Wordless(Exception):
+    """An error that cannot say what is wrong."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
 @pytest.mark.parametrize(
     ("says", "why"),
     [
@@ -114,6 +125,10 @@ def test_the_penalty_of_a_turn_is_a_component_of_its_own() -> None:
         (None, "TypeError: the judge must return a Verdict, got NoneType"),
         (Verdict("no", "text for a flag"), "TypeError: the judge must return a Verdict, got Verdict"),  # type: ignore[arg-type]
         (SystemExit(3), "RuntimeError: SystemExit was raised"),
+        (GeneratorExit(), "RuntimeError: GeneratorExit was raised"),
+        (Panic(), "RuntimeError: Panic was raised"),
+        (Wordless(), "Wordless"),
+        (Verdict(True, "x", 5), "TypeError: the judge must return a Verdict, got Verdict"),  # type: ignore[arg-type]
     ],
 )
 def test_a_judge_that_fails_blocks_this_call_and_accuses_nobody(says: object, why: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -152,6 +167,41 @@ def test_rules_that_fail_are_a_suspicion(caplog: pytest.LogCaptureFixture) -> No
     assert (runner.events[0].rule, shell.ran) == (UNREADABLE, [])
     assert judge.cases[0].suspicions[0].reason == "the rules failed: ZeroDivisionError"
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        5,
+        "no suspicion",
+        Suspicion("r", "x", None),  # type: ignore[arg-type]
+        Suspicion(5, "x", Act("read", "/x")),  # type: ignore[arg-type]
+        Suspicion("r", "x", Act("read", "/x", argument=5)),  # type: ignore[arg-type]
+        Suspicion("r", "x", Act("read", 5)),  # type: ignore[arg-type]
+        Suspicion("r", "x", Act("read", "/x", span=(-5, -1))),
+    ],
+)
+def test_what_is_no_suspicion_is_a_failure_of_the_rules(found: Any) -> None:
+    runner, shell = guarded(ScriptedJudge(HACK), rules=lambda *_: [found])
+    assert ask(runner, READ).origin == "guard"
+    assert (runner.events[0].rules, shell.ran) == ((UNREADABLE,), [])
+
+
+def test_a_rule_that_a_judge_makes_up_is_kept_short() -> None:
+    runner, _ = guarded(ScriptedJudge(Verdict(True, "x", "\ud800" + "r" * 1_000_000)))
+    ask(runner, READ)
+    assert runner.events[0].rule.startswith("\\ud800rrr")
+    assert len(runner.events[0].encode()) < 2_000
+
+
+def test_a_dummy_result_that_fails_is_replaced_by_the_usual_one(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(call: ToolCall, suspicions: object) -> str:
+        raise KeyError("no words")
+
+    runner, shell = guarded(ScriptedJudge(HACK), dummy=broken)
+    result = ask(runner, READ)
+    assert (result.origin, result.content, shell.ran) == ("guard", "cat: /eval/hidden.py: No such file or directory", [])
+    assert "no dummy result could be worded" in caplog.text
 
 
 def test_the_rule_that_the_judge_names_is_the_one_whose_evidence_is_kept() -> None:
@@ -308,7 +358,29 @@ def test_times_are_no_part_of_a_decision_or_of_the_hash_of_a_record() -> None:
         ("bash", {"command": "ls -la /eval"}, "ls: cannot access '/eval': No such file or directory"),
         ("shell", {"command": "A=1 sudo cp /eval/a b"}, "cp: cannot stat '/eval/a': No such file or directory"),
         ("shell", {"command": "echo pass > /eval/result"}, ""),
-        ("shell", {"command": "find / -name hidden"}, "find: ‘/’: No such file or directory"),
+        ("shell", {"command": "find / -name hidden"}, ""),
+        ("shell", {"command": "find . -name '*.py'"}, ""),
+        ("shell", {"command": "find /eval -name hidden"}, "find: ‘/eval’: No such file or directory"),
+        ("shell", {"command": "ls ."}, ""),
+        ("shell", {"command": "ls /"}, ""),
+        ("shell", {"command": "grep -rn answer ."}, ""),
+        ("shell", {"command": "grep -rn answer / | head"}, ""),
+        ("shell", {"command": "bash -c 'cat /eval/x'"}, "cat: /eval/x: No such file or directory"),
+        ("shell", {"command": "git diff HEAD~1"}, ""),
+        ("shell", {"command": "git show HEAD:tests/t.py"}, "fatal: path 'tests/t.py' does not exist in 'HEAD'"),
+        ("shell", {"command": "git -C /repo show 3fa9c1"}, "fatal: bad revision '3fa9c1'"),
+        ("shell", {"command": "git checkout main -- tests/"}, "fatal: bad revision 'main'"),
+        ("shell", {"command": "git checkout -- tests/t.py"}, ""),
+        ("shell", {"command": "git stash"}, "No local changes to save"),
+        ("shell", {"command": "git -c a=b -p"}, ""),
+        ("git", {"args": "show abc"}, "fatal: bad revision 'abc'"),
+        ("git", {"args": ["diff", "HEAD"]}, ""),
+        ("bash", {"command": ["cat", "/eval/x"]}, "cat: /eval/x: No such file or directory"),
+        ("str_replace_editor", {"command": "view", "path": "/eval/x"}, "/eval/x: No such file or directory"),
+        ("str_replace_editor", {"command": "create", "path": "/eval/x", "file_text": "x"}, "ok"),
+        ("str_replace_editor", {"command": "view", "path": 5}, ""),
+        ("delete_file", {"path": "/app/tests/t.py"}, "ok"),
+        ("move_file", {"path": "/app/tests/t.py", "destination": "/tmp/t.py"}, "ok"),
         ("shell", {"command": "curl -s https://github.com/a/b"}, "curl: (6) Could not resolve host: github.com"),
         ("shell", {"command": "pip download flask"}, "ERROR: No matching distribution found for flask"),
         ("shell", {"command": "git show origin/main"}, "fatal: bad revision 'origin/main'"),
@@ -332,6 +404,20 @@ def test_dummy_results(tool: str, arguments: dict[str, Any], content: str) -> No
     call = ToolCall("c0", tool, arguments)
     assert dummy_result(call) == content == dummy_result(ToolCall("c9", tool, arguments))
     assert not REVEALING.search(content)
+
+
+@pytest.mark.parametrize("command", ["sed -i 's/1/2/' tests/t.py", "mv tests/t.py /tmp", "rm tests/t.py", "cat x > tests/t.py"])
+def test_a_file_that_must_not_be_changed_is_still_there(command: str) -> None:
+    """An agent that has just read a test would wonder at `No such file or directory`."""
+    call = ToolCall("c0", "shell", {"command": command})
+    assert dummy_result(call, [Suspicion("r", "", Act("write", "/app/tests/t.py"))]) == ""
+
+
+def test_a_module_that_must_not_be_imported_is_not_found() -> None:
+    call = ToolCall("c0", "python", {"code": "import sys\nsys.path.insert(0, '/eval')\nfrom hidden import CASES"})
+    assert dummy_result(call, [Suspicion("r", "", Act("import", "/eval/hidden.py"))]) == (
+        "ModuleNotFoundError: No module named 'hidden'"
+    )
 
 
 def test_code_that_reads_a_file_finds_none() -> None:

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.grounds import Grounds
+from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.phrases import paths_in, said, subjects
-from rosellm.roserlhf.guard.rules import Rules
+from rosellm.roserlhf.guard.reading import read_call
+from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case, Verdict
@@ -268,3 +270,48 @@ def test_no_words_of_a_setting_are_refused(given_: dict[str, str]) -> None:
         Act("search", "a b"),
     ]
     verdict(given_, *acts)
+
+
+LONE = "\ud800"
+
+
+def test_lone_surrogates_in_a_setting_or_a_call_fail_nobody() -> None:
+    """RE2 and SQL refuse them; a call must not be blocked because of the letters that it is written in."""
+    given_ = {
+        "task": f"Do not open {LONE} or /golden",
+        "workdir": f"/app{LONE}",
+        "hidden_tests": f"/eval/{LONE}**",
+        "verifier": [LONE],
+        "project": {"name": LONE},
+        f"mood{LONE}": {LONE: [LONE]},
+        "home": f"/home/{LONE}",
+    }
+    for setting in (Setting.of(given_), Setting(task=LONE, project=(LONE,), others={"environment": {"A": LONE}})):
+        grounds = Grounds(setting)
+        assert LONE not in repr(grounds.setting)
+        for tool, arguments in (("shell", {"command": f"cat {LONE} $A"}), ("write_file", {f"pa{LONE}": "x", "path": LONE})):
+            found = RULES.suspicions(read_call(tool, arguments, (LONE,), setting).acts, setting)
+            assert all(isinstance(one, Suspicion) for one in found)
+    acts = [Act("write", "/app/tests/test_a.py", traits={"file": "existing"}), Act("frame", "f_back", "frame", argument=LONE)]
+    arguments = {"content": f"sys._getframe().f_back.f_code {LONE}", LONE: LONE, "path": f"/app/{LONE}", "list": [LONE]}
+    assert verdict({"protected_read": "the process that scores", "project": "tiny"}, *acts, history=(LONE,), arguments=arguments)
+
+
+@pytest.mark.parametrize("name", ["hidden_tests", "protected_read", "verifier", "writable", "project", "task", "workdir"])
+@pytest.mark.parametrize(
+    "text", ["/" + "x" * 9_000, "(" * 5_000 + ".*", "https://a.b/" + "%." * 3_000, "a b " + "/x." * 3_000, "*" * 3_000]
+)
+def test_no_length_of_an_entry_is_refused(name: str, text: str) -> None:
+    grounds = Grounds(Setting.of({name: text}))
+    assert grounds.touch("/srv/x", "hidden_tests") in tuple(Touch)
+
+
+def test_a_setting_of_many_long_names_is_worked_out() -> None:
+    """Patterns are bounded; what is too much for one must not fail every call."""
+    long = [f"/srv/{'very-long-name-of-a-folder-' * 6}{number}/secret-{number}.txt" for number in range(60)]
+    setting = Setting.of(
+        {"hidden_tests": long, "project": [f"package-{'x' * 90}-{number}" for number in range(60)], "verifier": "y" * 9_000}
+    )
+    text = "echo x\n" * 20_000 + f"cat {long[0]}\n" + "echo x\n" * 20_000
+    found = RULES.suspicions(read_call("shell", {"command": text}, (), setting).acts, setting)
+    assert "protected-read" in [one.rule for one in found]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gc
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard.act import KINDS, Act
 from rosellm.roserlhf.guard.python import acts_of_python
+from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.scene import DEEPEST, Scene
 
 
@@ -129,3 +131,32 @@ def test_the_reader_reads_itself() -> None:
         code = path.read_text(encoding="utf-8")
         ast.parse(code)
         assert all(act.kind != "opaque" for act in acts(code)), path
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "'{:>{w}}'.format(1, w=10**8)",
+        "'{:{}}'.format(1, 10**8)",
+        "'{w:{w}}'.format_map({'w': 10**8})",
+        "('\\t' * 5000).expandtabs(60000)",
+        "'\\t'.expandtabs(tabsize=10**8)",
+        "b'\\t'.expandtabs(tabsize=10**8)",
+        "(1).to_bytes(length=10**8, byteorder='big')",
+    ],
+)
+def test_no_width_makes_a_value_of_gigabytes(expression: str) -> None:
+    """Values are worked out in this process: one that does not fit into memory would end it."""
+    read_call("python", {"code": "open('x')"})
+    tracemalloc.start()
+    try:
+        read_call("python", {"code": f"x = {expression}\nopen(x)"})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 50_000_000
+
+
+def test_widths_that_say_little_are_worked_out() -> None:
+    code = "open('{:0>3}'.format(7)); open('a\\tb'.expandtabs(2)); open('7'.zfill(2))"
+    assert [act.target for act in read_call("python", {"code": code}).acts if act.kind == "read"] == ["/007", "/a b", "/07"]

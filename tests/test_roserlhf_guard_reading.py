@@ -19,7 +19,7 @@ from rosellm.roserlhf.guard.looks import language_of_look
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.plain_words import acts_of_plain_words
 from rosellm.roserlhf.guard.readers import read
-from rosellm.roserlhf.guard.reading import LONGEST, Reading, read_call
+from rosellm.roserlhf.guard.reading import LONGEST, MOST_ACTS, Reading, read_call
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.scene import DEEPEST, Scene
 from rosellm.roserlhf.guard.setting import Setting
@@ -211,6 +211,32 @@ def test_the_midst_of_a_long_command() -> None:
     assert "hidden/test_a.py" in long[slice(*act.span)]
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("read_many_files", {"paths": [*(f"a{n}.py" for n in range(2_500)), "/eval/t.py"]}),
+        ("read_file", {**{f"path{n}": f"a{n}" for n in range(2_500)}, "path": "/eval/t.py"}),
+        ("mystery", {"a": [["ls"] * 2_500, "cat /eval/t.py"]}),
+        ("submit", {"files": {**{f"a{n}.py": "x" for n in range(2_500)}, "b.py": "open('/eval/t.py')"}}),
+        (
+            "submit",
+            {"files": [*({"path": f"{n}.py", "content": "x"} for n in range(2_500)), {"path": "/eval/t.py", "content": "x"}]},
+        ),
+        ("shell", {"command": "; ".join(f"cat a{n}" for n in range(4_500)) + "; cat /eval/t.py"}),
+    ],
+)
+def test_what_is_protected_does_not_drown_in_a_crowd(tool: str, arguments: Any) -> None:
+    acts = read_call(tool, arguments, (), Setting(workdir="/app", hidden_tests=("/eval/**",))).acts
+    assert any("/eval/t.py" in act.target for act in acts)
+
+
+def test_a_crowd_of_protected_names_is_bounded_too() -> None:
+    call = {"command": "cat " + " ".join(f"/eval/{n}" for n in range(9_000)), "paths": [f"/eval/p{n}" for n in range(20_000)]}
+    acts = read_call("mystery", call, (), Setting(workdir="/app", hidden_tests=("/eval/**",))).acts
+    assert len(acts) <= 2 * MOST_ACTS + 2
+    assert any(act.kind == "opaque" for act in acts)
+
+
 def test_depth_is_bounded() -> None:
     nested: Any = "cat /eval/key"
     for _ in range(5_000):
@@ -299,7 +325,7 @@ def test_patterns_are_bounded() -> None:
 
 def test_reading_needs_no_torch() -> None:
     code = (
-        "import sys; from rosellm.roserlhf.guard.reading import read_call; "
+        "import sys; from rosellm.roserlhf.guard.reading import MOST_ACTS, read_call; "
         "read_call('shell', {'command': 'ls'}); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)

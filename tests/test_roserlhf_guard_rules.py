@@ -81,6 +81,15 @@ def test_a_project_adds_its_own_rules(tmp_path: Path) -> None:
         (GOOD.replace('target = "ledger"', 'touch = "insde"'), "did you mean inside?"),
         (GOOD.replace('reason = "reads the ledger"', 'reason = "x"\nweigh = "raeding"'), "did you mean reading?"),
         ('[[rule]]\nid = "mine"\nreason = "x"\n', "when must be one or more tables"),
+        ("rule = [1]", "rule 1 must be a table, got 1"),
+        ("a = " + "[" * 5_000, "must be TOML"),
+        ("[setting]\nworkdir = 5\n" + GOOD, "workdir must be a string"),
+        ("setting = 5\n" + GOOD, "setting must be an object"),
+        (GOOD.replace("reason", "examples = 5\nreason"), "(mine): examples must be a list of commands"),
+        (GOOD.replace("reason", "examples = 'ls'\nreason"), "(mine): examples must be a list of commands"),
+        (GOOD.replace("reason", "examples = [5]\nreason"), "(mine): examples must be a list of commands"),
+        (GOOD.replace("reason", "counterexamples = [{tool = 'x'}]\nreason"), "(mine): counterexamples must be a list of commands"),
+        (GOOD.replace("reason", "examples = [{kind = 'raed'}]\nreason"), "(mine): examples must be a list of commands"),
     ],
 )
 def test_a_bad_file_is_an_error_that_names_what_is_wrong(text: str, words: str) -> None:
@@ -90,9 +99,27 @@ def test_a_bad_file_is_an_error_that_names_what_is_wrong(text: str, words: str) 
     assert str(error.value).startswith("own.toml")
 
 
+def test_a_file_in_another_encoding_is_an_error_and_a_mark_of_this_one_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_bytes(GOOD.replace("reads", "lit").encode("utf-16"))
+    with pytest.raises(ConfigError, match=r"own\.toml must be UTF-8"):
+        Rules.read(file)
+    file.write_bytes(GOOD.encode("utf-8-sig"))
+    assert [rule.id for rule in Rules.read(file, builtin=False)] == ["mine"]
+
+
 def test_an_id_is_used_once() -> None:
     with pytest.raises(ConfigError, match="rule mine must have an id of its own"):
         Rules([*rules_of(GOOD, "a"), *rules_of(GOOD, "b")])
+
+
+def test_an_id_that_comes_with_the_package_is_named_with_both_files(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(GOOD.replace('"mine"', '"protected-read"'))
+    with pytest.raises(
+        ConfigError, match=r"own\.toml: rule protected-read must have an id of its own, \w+\.toml has one of that id"
+    ):
+        Rules.read(file)
 
 
 def test_a_catastrophic_pattern_is_bounded() -> None:

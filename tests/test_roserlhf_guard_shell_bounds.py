@@ -162,6 +162,30 @@ def test_what_would_grow_does_not(command: str) -> None:
     assert time.process_time() - start < 5
 
 
+@pytest.mark.parametrize("letter", ["\U000e0041", "\U0010ffff", "\u4e2d", "\u00e9", "\u2028", "\ufffd"])
+def test_no_letter_ends_the_process(letter: str) -> None:
+    """The grammar's scanner asks C about letters that C's tables do not hold: a crash that no `except` would catch."""
+    scene = Scene("/app", lambda language, code, scene: [])
+    for command in (
+        "F${?",
+        "{?,b}",
+        "${?}",
+        "${x#?}",
+        "${x%?}",
+        "${x,?}",
+        "$?x",
+        "a[?]=1",
+        "<<?\nx\n?\n",
+        "[[ a =~ ? ]]",
+        "{1?2}",
+        "[[ a =? ]]",
+    ):
+        text = command.replace("?", letter)
+        acts_of_shell(text, scene)
+    found = acts_of_shell(f"cat /app/{letter}.txt {letter} ./{letter}x", scene)
+    assert [act.target for act in found if act.kind == "read"] == [f"/app/{letter}.txt", f"/app/{letter}", f"/app/{letter}x"]
+
+
 def test_ten_megabytes() -> None:
     command = "cat /app/a | grep x; " * 500_000 + "cat /tests/x"
     assert len(command) > 10_000_000

@@ -13,6 +13,7 @@ from rosellm.roserlhf.cli.options import Flag, option_help, parse
 from rosellm.roserlhf.cli.output import write_output
 from rosellm.roserlhf.cli.safe_text import console, safe
 from rosellm.roserlhf.config import Config
+from rosellm.roserlhf.environment.output import text_of
 from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.guard.corpus import Labelled, read_calls, read_settings
 from rosellm.roserlhf.guard.evaluation import Decision, evaluate
@@ -41,7 +42,8 @@ def run(argv: Sequence[str]) -> int:
     calls = read_calls(Path(parsed.operands[0]), settings)
     scores, decisions = evaluate(calls, settings, rules)
     if "json" in parsed.flags:
-        write_output(parsed.flags["json"], json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
+        # what UTF-8 cannot hold is written as JSON's own escape
+        write_output(parsed.flags["json"], text_of(json.dumps(scores, indent=2, ensure_ascii=False)) + "\n")
     _show(scores, calls, decisions, verbose="verbose" in parsed.flags)
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from typing import Any, NoReturn
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import ConfigError, DtypeError, RecordError
+from rosellm.roserlhf.guard.call_line import call_line
 from rosellm.roserlhf.guard.setting import Setting
+from rosellm.roserlhf.trajectory import ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,8 @@ def _labelled(given: Any, where: str, settings: Mapping[str, Setting]) -> Labell
 
     if not isinstance(given, dict):
         raise RecordError(f"{where} must be a JSON object, got {_kind(given)}")
+    if type(given.get("id")) is int:
+        given = {**given, "id": str(given["id"])}
     for name in ("id", "setting", "tool", "label"):
         if not isinstance(given.get(name), str) or not given[name]:
             bad(name, "be a text")
@@ -106,12 +111,23 @@ def _labelled(given: Any, where: str, settings: Mapping[str, Setting]) -> Labell
     if not isinstance(given.get("arguments"), dict):
         bad("arguments", "be an object")
     history = given.get("history")
-    if not isinstance(history, list | None) or not all(isinstance(one, str) for one in history or ()):
-        bad("history", "be a list of texts")
-    if not isinstance(given.get("kind", ""), str | None):
+    if not isinstance(history, list | None):
+        bad("history", "be a list of texts, or of calls {tool, arguments}")
+    if not isinstance(given.get("kind"), str | int | None):
         bad("kind", "be a text")
-    call = Call(given["tool"], given["arguments"], tuple(history or ()))
-    return Labelled(given["id"], given["setting"], call, given["label"] == "hack", given.get("kind") or "unnamed")
+    call = Call(given["tool"], given["arguments"], tuple(_line(one) for one in history or () if one is not None))
+    kind = given.get("kind")
+    return Labelled(given["id"], given["setting"], call, given["label"] == "hack", "unnamed" if kind in (None, "") else str(kind))
+
+
+def _line(given: Any) -> str:
+    """Return an entry of a history as the guard remembers it: words as they are, a call as one line."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, dict):
+        with contextlib.suppress(RecordError):
+            return call_line(ToolCall("earlier", given.get("tool"), given.get("arguments")))  # type: ignore[arg-type]
+    return json.dumps(given)
 
 
 def _kind(value: Any) -> str:

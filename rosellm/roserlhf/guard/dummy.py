@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rosellm.roserlhf.guard.rules import Suspicion
+from rosellm.roserlhf.guard.tool_names import family_of_verb
 from rosellm.roserlhf.trajectory import ToolCall
 
 Dummy = Callable[[ToolCall, Sequence[Suspicion]], str]
@@ -28,6 +29,11 @@ _READERS = frozenset(
 _SEARCHERS = frozenset(("grep", "egrep", "fgrep", "sed", "awk"))
 _INSTALLERS = frozenset(("pip", "pip3", "uv", "pipx"))
 _READS = ("read", "import")
+_SILENT = frozenset(("write", "delete", "link", "environment"))
+"""Acts about which a shell says nothing where they work."""
+_THERE = frozenset(("/", ".", "./", "..", "../", "~", "~/"))
+"""Places that are always there."""
+_CHANGES = r"write|create|edit|replace|save|append|insert|patch|delete|remove|move|rename|copy|link|chmod|touch"
 
 
 def dummy_result(call: ToolCall, suspicions: Sequence[Suspicion] = ()) -> str:
@@ -40,23 +46,33 @@ def dummy_result(call: ToolCall, suspicions: Sequence[Suspicion] = ()) -> str:
         >>> dummy_result(ToolCall("c1", "web_search", {"query": "fix for issue 7"})), dummy_result(ToolCall("c2", "list_dir"))
         ('0 results', '')
     """
+    if verb := family_of_verb(str(call.arguments.get("command", ""))):  # of an editor, beside a path
+        path = call.arguments.get("path")
+        if verb in ("read", "list"):
+            return _file(path, suspicions) if verb == "read" and isinstance(path, str) else ""
+        return "ok"
     for names, answer in _ANSWERS:
         text = next((value for name in names if isinstance(value := call.arguments.get(name), str)), None)
         if text is not None and _fits(answer, call.name):
             return answer(text[:_LOOKED_AT], suspicions)
-    if isinstance(call.arguments.get("args"), list):
-        return _shell(shlex.join([call.name, *map(str, call.arguments["args"])])[:_LOOKED_AT], suspicions)
+    for name in ("args", "command", "cmd"):
+        words = call.arguments.get(name)
+        if isinstance(words, list):
+            line = shlex.join(map(str, words))
+            return _shell((f"{call.name} {line}" if name == "args" else line)[:_LOOKED_AT], suspicions)
+        if isinstance(words, str) and call.name == "git":
+            return _shell(f"git {words}"[:_LOOKED_AT], suspicions)
     return _by_name(call.name, call.arguments)
 
 
 def _fits(answer: Any, tool: str) -> bool:
     """A path means something else to a tool that lists or writes."""
-    return answer is not _file or not re.search(r"list|dir|ls|tree|glob|find|write|create|edit|replace|save|append", tool)
+    return answer is not _file or not re.search(rf"list|dir|ls|tree|glob|find|{_CHANGES}", tool)
 
 
 def _shell(command: str, suspicions: Sequence[Suspicion]) -> str:
     """Answer as the first program of the command that has something to say."""
-    if _QUIET.search(command):
+    if _QUIET.search(command) or (suspicions and all(one.act.kind in _SILENT for one in suspicions)):
         return ""
     for part in _SEPARATOR.split(command):
         words = _words(part)
@@ -82,14 +98,18 @@ def _program(name: str, words: Sequence[str]) -> str | None:
     if ">" in "".join(words) or name in ("echo", "printf", "cd", "tee"):
         return None
     path = next((word for word in reversed(plain) if "/" in word or "." in word), None)
-    if path is not None and _COMPUTED.search(path):
-        return ""  # only running it would tell what the program would have named
+    if path is not None and (_COMPUTED.search(path) or path in _THERE):
+        return ""  # only running it would tell what the program would have named or found
+    if name in ("bash", "sh", "zsh") and "-c" in words[:2] and plain:
+        return _shell(plain[0], ())
     if name in _READERS or (name in _SEARCHERS and len(plain) > 1):
         return None if path is None else f"{name}: {path}: No such file or directory"
     if name in ("cp", "mv", "rsync") and len(plain) > 1:
         return f"{name}: cannot stat '{plain[0]}': No such file or directory"
     if name == "ls" and plain:
         return f"ls: cannot access '{plain[-1]}': No such file or directory"
+    if name == "find" and plain and plain[0] in _THERE:
+        return ""
     if name == "find" and plain:
         return f"find: ‘{plain[0]}’: No such file or directory"
     if name in ("python", "python3", "bash", "sh", "node") and path is not None and plain[:1] == [path]:
@@ -101,24 +121,38 @@ def _program(name: str, words: Sequence[str]) -> str | None:
     if name in _INSTALLERS and {"install", "download"} & {*plain}:
         package = plain[-1]
         return f"ERROR: No matching distribution found for {package}"
-    return _git(plain) if name == "git" else None
+    return _git(words) if name == "git" else None
 
 
-def _git(words: Sequence[str]) -> str | None:
-    verb, rest = (words[0], words[1:]) if words else ("", ())
-    if verb == "status":
+def _git(words: Sequence[str]) -> str:
+    """Answer as git does in a clean repository without remotes, in which nothing but `HEAD` is known."""
+    while words and words[0].startswith("-"):
+        words = words[2:] if words[0] in ("-C", "-c") else words[1:]
+    verb, plain = next(iter(words), ""), [word for word in words[1:] if not word.startswith("-")]
+    if verb in ("status", "commit"):
         return "nothing to commit, working tree clean"
+    if verb == "stash":
+        return "No local changes to save"
     if verb in ("fetch", "pull", "clone", "ls-remote"):
-        return "fatal: unable to access the remote: Could not resolve host"
-    if verb in ("show", "checkout", "cat-file", "cherry-pick", "diff") and rest:
-        return f"fatal: bad revision '{rest[0]}'"
-    return "nothing to commit, working tree clean" if verb in ("commit", "stash") else ""
+        remote = next(iter(plain), "origin")
+        return f"fatal: '{remote}' does not appear to be a git repository\nfatal: Could not read from remote repository."
+    known = not plain or plain[0].startswith(("HEAD", "@")) or words[1] == "--"
+    if verb not in ("show", "checkout", "restore", "cat-file", "cherry-pick", "diff") or not plain:
+        return ""
+    revision, colon, path = plain[0].partition(":")
+    if colon and known:
+        return f"fatal: path '{path}' does not exist in '{revision}'"
+    return "" if known or verb == "restore" else f"fatal: bad revision '{plain[0]}'"
 
 
 def _python(code: str, suspicions: Sequence[Suspicion]) -> str:
     """Answer as the interpreter does if a file that is named in so many words is not there; else the code prints nothing."""
     read = any(one.act.kind in _READS for one in suspicions)
     found = next(_paths(code), None) if read else None
+    for act in [one.act for one in suspicions if one.act.kind == "import"]:
+        module = act.target.rpartition("/")[2].removesuffix(".py")
+        if re.search(rf"\b(?:from|import)\s+(?:\w+\.)*{re.escape(module)}\b", code):
+            return f"ModuleNotFoundError: No module named '{module}'"
     return "" if found is None else f"FileNotFoundError: [Errno 2] No such file or directory: '{found}'"
 
 
@@ -152,6 +186,6 @@ def _by_name(tool: str, arguments: Mapping[str, Any]) -> str:
     """Answer a call whose arguments say nothing: an empty listing, a write that worked, an answer that did not arrive."""
     if re.search(r"submit|answer|finish|final|complete", tool):
         return "The submission could not be read; send it again."
-    if re.search(r"write|create|edit|replace|save|append|insert|patch", tool):
+    if re.search(_CHANGES, tool):
         return "ok"
     return ""

@@ -11,6 +11,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.corpus import Call, Labelled
 from rosellm.roserlhf.guard.grounds import grounds_of
+from rosellm.roserlhf.guard.guard import Guard, unreadable
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
@@ -35,14 +36,17 @@ class Decision:
 
 
 async def decide(call: Call, setting: Setting, rules: Rules, judge: Judge) -> Decision:
-    """Pass one call through both stages; a judge that fails confirms, as the guard does."""
+    """Pass one call through both stages; rules that fail are a suspicion, and a judge that fails confirms, as the guard does."""
     start = time.perf_counter()
-    acts = read_call(call.tool, call.arguments, call.history, setting).acts
-    suspicions = tuple(rules.suspicions(acts, setting))
+    try:
+        acts = read_call(call.tool, call.arguments, call.history, setting).acts
+        suspicions = tuple(rules.suspicions(acts, setting))
+    except Exception as error:  # noqa: BLE001 - one call that is not understood must not keep the others from being scored
+        suspicions = (unreadable(error),)
     milliseconds = 1e3 * (time.perf_counter() - start)
     if not suspicions:
         return Decision((), None, milliseconds)
-    verdict = await judge(Case(call.tool, call.arguments, call.history, suspicions, setting))
+    _, verdict, _ = await Guard(rules, judge).verdict(Case(call.tool, call.arguments, call.history, suspicions, setting))
     return Decision(suspicions, verdict, milliseconds)
 
 

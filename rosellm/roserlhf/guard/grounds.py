@@ -17,7 +17,7 @@ from rosellm.roserlhf.guard.handed_in import is_handed_in
 from rosellm.roserlhf.guard.lookup import Lookup
 from rosellm.roserlhf.guard.parties import parties_of
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import alternatives, pattern
 from rosellm.roserlhf.guard.permits import Permits, permitted_hosts, permitted_packages
 from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_in, said, secrets, subjects
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
@@ -175,7 +175,8 @@ class Grounds:
             for part in (entry.prefix, entry.ending)
             if len(part.rstrip("/")) > 4 and "*" not in part and part.rstrip("/") != self.workdir
         }
-        self._spelled = pattern("|".join(escaped(part) for part in sorted(spelled, key=len)[:40])) if spelled else None
+        parts = alternatives(escaped(part) for part in sorted(spelled, key=len)[:40])
+        self._spelled = pattern(parts) if parts else None
 
     def _entries(self, name: str, texts: Iterable[str]) -> Iterable[Entry]:
         for text in (part for one in texts for part in ((one,) if name == "verifier" else parts(one))):
@@ -262,7 +263,7 @@ class Grounds:
                 elif name not in _NO_WORDS:
                     self.names.add(plain_name(name))
         self.names -= _NO_NAMES
-        words = "|".join(escaped(name) for name in sorted(self.names) if len(name) > 2)
+        words = alternatives(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
 
     def _add_addresses(self, words: str) -> None:
@@ -599,7 +600,7 @@ def _nearest(target: str, found: Iterable[Entry]) -> Touch:
 
 
 def _address(path: str) -> Any:
-    text = path.partition("://")[2].lower().removesuffix("/**").rstrip("/*")
+    text = path.partition("://")[2].lower().removesuffix("/**").rstrip("/*")[:900]
     return pattern(escaped(text).replace(r"\x2a", ".*"))
 
 

@@ -10,10 +10,12 @@ A call that is not suspicious waits for nobody. What is judged is what is execut
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.environment.output import text_of
@@ -128,9 +130,11 @@ class Guard:
         started = time.perf_counter()
         try:
             found = list(self._detect(call.name, call.arguments, history, setting))
+            if bad := [one for one in found if not _is_suspicion(one)]:
+                raise TypeError(f"the rules must return suspicions, got {type(bad[0]).__name__}")
         except Exception as error:  # noqa: BLE001 - whatever it is, the call was not understood
             _log.exception("guard: the rules failed on a call of %r", call.name)
-            found = [Suspicion(UNREADABLE, f"the rules failed: {type(error).__name__}", Act("opaque", type(error).__name__))]
+            found = [unreadable(error)]
         seconds = time.perf_counter() - started
         self.tally.calls += 1
         self.tally.suspicious += bool(found)
@@ -142,22 +146,33 @@ class Guard:
         started = time.perf_counter()
 
         async def ask() -> object:
-            return await self.judge(case)
+            try:
+                return await self.judge(case)
+            except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # a panic of a compiled library, which is no `Exception`
+                raise RuntimeError(f"{type(error).__name__} was raised") from error
 
         try:
             said = await answer_of(ask, {}, timeout=self.judge_timeout)
-            if not isinstance(said, Verdict) or not isinstance(said.hack, bool) or not isinstance(said.reason, str):
+            if not _is_verdict(said):
                 raise TypeError(f"the judge must return a Verdict, got {type(said).__name__}")
             outcome: Outcome = "hack" if said.hack else "cleared"
         except Exception as error:  # noqa: BLE001 - a judge that fails says nothing about the call
             late = isinstance(error, NoAnswerError)
-            why = f"no verdict within {self.judge_timeout:g} s" if late else f"{type(error).__name__}: {error}"
+            why = f"no verdict within {self.judge_timeout:g} s" if late else _words(error)
             _log.warning("guard: the judge failed on a call of %r: %s", case.tool, ascii(why)[:LONGEST_REASON])
             outcome, said = "failed", Verdict(True, why)
             self.tally.judge_failures += 1
         seconds = time.perf_counter() - started
         self.tally.judge_seconds += seconds
         return outcome, said, seconds
+
+
+def unreadable(error: Exception) -> Suspicion:
+    """Return what is suspicious about a call on which the rules themselves failed."""
+    name = type(error).__name__
+    return Suspicion(UNREADABLE, f"the rules failed: {name}", Act("opaque", name))
 
 
 class GuardedRunner:
@@ -225,8 +240,39 @@ class GuardedRunner:
         if event.action == "ended":
             self.ended = f"ended by the guard: {event.rule}"
         told = event.action == "told"
-        content = f"blocked by the guard: {event.reason}" if told else self._dummy(call, suspicions)
+        content = f"blocked by the guard: {event.reason}" if told else self._seeming(call, suspicions)
         return ToolResult(call.call_id, "blocked", text_of(content), "guard", attempts=0, guard_event=text)
+
+    def _seeming(self, call: ToolCall, suspicions: Sequence[Suspicion]) -> object:
+        """Say what the call seems to have led to; an environment that fails to word it ends no episode."""
+        try:
+            return self._dummy(call, suspicions)
+        except Exception:  # noqa: BLE001 - whatever it is, the call stays blocked and is answered
+            _log.exception("guard: no dummy result could be worded for a call of %r", call.name)
+            return dummy_result(call, suspicions)
+
+
+def _is_suspicion(one: object) -> TypeGuard[Suspicion]:
+    """Whether an event can be made of what a function found in place of the rules."""
+    if not isinstance(one, Suspicion) or not isinstance(one.act, Act):
+        return False
+    texts, span = (one.rule, one.reason, one.act.target, one.act.argument), one.act.span
+    placed = isinstance(span, tuple) and len(span) == 2 and all(type(place) is int and place >= 0 for place in span)
+    return placed and all(isinstance(text, str) for text in texts)
+
+
+def _is_verdict(said: object) -> TypeGuard[Verdict]:
+    if not isinstance(said, Verdict):
+        return False
+    return isinstance(said.hack, bool) and isinstance(said.reason, str) and isinstance(said.rule, str | None)
+
+
+def _words(error: Exception) -> str:
+    """Say what was raised; an error that cannot be put into words is known by its name."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - the words are the judge's, too
+        return type(error).__name__
 
 
 def _refused(tools: ToolSet, call: ToolCall) -> bool:
@@ -247,7 +293,7 @@ def _event(
     return GuardEvent(
         call.call_id,
         call.name,
-        verdict.rule or decisive.rule,
+        text_of((verdict.rule or decisive.rule)[:LONGEST_EVIDENCE]),
         act.argument,
         (start, max(start, end)),
         text_of(shown[:LONGEST_EVIDENCE]),

@@ -12,6 +12,8 @@ from rosellm.roserlhf.guard.globs import WILD, braces, glob_pattern, literal_pre
 from rosellm.roserlhf.guard.patterns import pattern
 
 _LONGEST: Final = 1024
+_LONGEST_ENTRY: Final = 900
+"""Of a setting; each letter may take four in a pattern."""
 """Characters of a path that are compared; longer ones than any file system takes are cut."""
 _ENOUGH: Final = 4
 """Known letters that an otherwise unknown path must share with an entry to count as perhaps the same."""
@@ -112,7 +114,7 @@ def entries(text: str, workdir: str, home: str = "/root") -> tuple[Entry, ...]:
     """
     found = []
     for one in braces(pattern(r"<[\w -]{1,24}>").sub("*", text[:_LONGEST])):
-        path = absolute(one, workdir, home).casefold()
+        path = absolute(one, workdir, home).casefold()[:_LONGEST_ENTRY]
         ending = posixpath.basename(path)
         stem = ending.partition(".")[0].replace("*", "").strip("_-")
         telling = len(ending) > 4 and len(stem) > 3 and UNKNOWN not in ending and stem not in _COMMON

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,6 +10,8 @@ from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import ConfigError, missing_extra
 
 LONGEST_PATTERN = 4_000
+_AROUND = 100
+"""Characters that may stand around alternatives."""
 _MOST_KNOWN, _LONGEST_KNOWN = 1_024, 200
 """Texts whose patterns a set remembers: ways and names of arguments come back with every act."""
 MOST_MEMORY = 8 << 20
@@ -48,6 +50,21 @@ def pattern(text: str, *, ignore_case: bool = False) -> Any:
         return re2.compile(text, options)
     except re2.error as error:
         raise checks.fail(ConfigError, "pattern", f"be one that RE2 accepts ({_words(error)})", repr(text[:80])) from error
+
+
+def alternatives(texts: Iterable[str]) -> str:
+    """Join patterns to one that finds any of them: as many, from the first, as one pattern may hold.
+
+    Example:
+        >>> alternatives(["a", "b" * LONGEST_PATTERN, "c"])
+        'a|c'
+    """
+    kept, room = [], LONGEST_PATTERN - _AROUND
+    for text in texts:
+        if len(text) < room:
+            kept.append(text)
+            room -= len(text) + 1
+    return "|".join(kept)
 
 
 def _words(error: Exception) -> str:

@@ -8,7 +8,7 @@ value looks like. Every string of a call ends up in some piece.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +17,9 @@ from rosellm.roserlhf.guard.tool_names import family_of, family_of_verb, role_of
 
 Role = Literal["code", "read", "list", "write", "delete", "link"]
 MOST = 2_000
-"""Strings of one call that are read."""
+"""Strings of one call that are read whatever they say."""
+Telling = Callable[[str], bool]
+"""Whether a string is read however many others there are: what names something protected does not drown in a crowd."""
 _FILE_FAMILIES = ("read", "write", "edit", "delete", "move", "copy", "link", "mode", "list", "grep")
 _MAIN = {
     "shell": "shell",
@@ -53,12 +55,13 @@ class Piece:
     """For `write`: whether the text is the whole file."""
 
 
-def pieces_of(tool: str, arguments: Any) -> Iterator[Piece]:
+def pieces_of(tool: str, arguments: Any, telling: Telling = lambda text: False) -> Iterator[Piece]:
     """Yield the pieces of a call, in the order of its arguments.
 
     Args:
         tool: name of the tool.
         arguments: as the policy wrote them: an object, or anything else that JSON can hold.
+        telling: of more than `MOST` strings, those to read nevertheless.
     """
     family = family_of(tool)
     if not isinstance(arguments, Mapping):
@@ -76,12 +79,12 @@ def pieces_of(tool: str, arguments: Any) -> Iterator[Piece]:
         elif family == "shell" and isinstance(value, list) and role in ("", "shell") and all(isinstance(v, str) for v in value):
             yield Piece("code", str(name), _line(value), "shell")
         elif role == "files" and not isinstance(value, str) and not _only_edits(value):
-            yield from _files(str(name), value, family)
+            yield from _files(str(name), value, family, telling)
         else:
-            leaves += _leaves(str(name), role, value)
+            leaves += _leaves(str(name), role, value, telling, MOST - len(leaves))
     if not (verb and family in ("read", "list")):
         leaves = [leaf for leaf in leaves if not (verb and family_of_verb(leaf[2]))]
-    yield from _of_leaves(family, leaves[:MOST])
+    yield from _of_leaves(family, leaves)
 
 
 def _only_edits(value: Any) -> bool:
@@ -114,31 +117,42 @@ def _line(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def _leaves(name: str, role: str, value: Any) -> Iterator[tuple[str, str, str]]:
+def _leaves(name: str, role: str, value: Any, telling: Telling, most: int = MOST) -> Iterator[tuple[str, str, str]]:
     """Yield (dotted name, role, text) of every string in a value, and of the names in objects, without recursion."""
     stack: list[tuple[str, str, Any]] = [(name, role, value)]
     count = 0
-    while stack and count < MOST:
+    while stack:
         where, kind, inner = stack.pop()
         if isinstance(inner, str):
             count += 1
-            yield where, kind, inner
+            if count <= most or telling(inner):
+                yield where, kind, inner
         elif isinstance(inner, Mapping):
             stack.extend((f"{where}.{key}"[-200:], role_of(str(key)) or kind, inner[key]) for key in reversed(inner))
         elif isinstance(inner, list | tuple):
-            stack.extend((f"{where}.{place}"[-200:], kind, one) for place, one in reversed(list(enumerate(inner[:MOST]))))
+            stack.extend((f"{where}.{place}"[-200:], kind, one) for place, one in reversed(list(enumerate(inner))))
 
 
-def _files(name: str, value: Any, family: str) -> Iterator[Piece]:
+def _says(value: Any, telling: Telling) -> bool:
+    return any(telling(text) for _, _, text in _leaves("", "", value, lambda text: True))
+
+
+def _files(name: str, value: Any, family: str, telling: Telling) -> Iterator[Piece]:
     """Yield the files of an object path -> content, or of a list of paths or of objects with a path and a content."""
     if isinstance(value, Mapping):
-        for path, content in list(value.items())[:MOST]:
+        for number, (path, content) in enumerate(value.items()):
+            if number >= MOST and not telling(str(path)) and not _says(content, telling):
+                continue
             if isinstance(content, str):
                 yield Piece("write", f"{name}.{path}", content, path=str(path))
             else:
-                yield from _of_leaves("write", [(f"{name}.{path}", "path", str(path)), *_leaves(f"{name}.{path}", "", content)])
+                yield from _of_leaves(
+                    "write", [(f"{name}.{path}", "path", str(path)), *_leaves(f"{name}.{path}", "", content, telling)]
+                )
     elif isinstance(value, list | tuple):
-        for place, one in enumerate(value[:MOST]):
+        for place, one in enumerate(value):
+            if place >= MOST and not _says(one, telling):
+                continue
             where = f"{name}.{place}"
             if isinstance(one, str):
                 yield Piece("code", where, one, "patch") if language_of_look(one) == "patch" else Piece("read", where, path=one)
@@ -146,7 +160,7 @@ def _files(name: str, value: Any, family: str) -> Iterator[Piece]:
                 inner = one.items() if isinstance(one, Mapping) else [("", one)]
                 roles = [(f"{where}.{key}", "path" if key == "name" else role_of(str(key)), v) for key, v in inner]
                 kind = family if family in ("read", "delete", "edit") else "write"
-                yield from _of_leaves(kind, [leaf for key, role, v in roles for leaf in _leaves(key, role, v)])
+                yield from _of_leaves(kind, [leaf for key, role, v in roles for leaf in _leaves(key, role, v, telling)])
 
 
 def _of_leaves(family: str, leaves: list[tuple[str, str, str]]) -> Iterator[Piece]:

@@ -21,7 +21,7 @@ from rosellm.roserlhf.guard.copies import originals
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.intents import intents, is_bold, is_contested
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import alternatives, pattern
 from rosellm.roserlhf.guard.pieces import Piece, pieces_of
 from rosellm.roserlhf.guard.plain_acts import plain, undisguised, weighed_by_effect
 from rosellm.roserlhf.guard.scene import Scene
@@ -34,6 +34,7 @@ MOST_WINDOWS = 32
 WINDOW = 1_000
 """Characters read around a protected word in what is too long."""
 MOST_ACTS = 4_000
+"""Acts of one call that are kept whatever they touch; as many again if they touch what is protected."""
 MOST_WORDS = 100
 MOST_ARGUMENTS = 100
 LONGEST_DETAIL = 400
@@ -92,16 +93,20 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     scenes = scenes_after([one if isinstance(one, str) else str(one) for one in history], start)
     scenes = tuple(_as_called(arguments, scene) for scene in scenes)
     found: dict[tuple[Any, ...], Act] = {_key(act): act for act in _environment(arguments)}
-    for piece in pieces_of(tool, arguments):
+    crowd, telling = "", _Telling(setting)
+    for piece in pieces_of(tool, arguments, telling):
         for scene in scenes if _depends_on_workdir(piece) else scenes[:1]:
             for act in map(plain, _acts(piece, scene, setting)):
+                if len(found) > MOST_ACTS and not telling(act.target):
+                    crowd = crowd or piece.argument
+                    continue
                 found.setdefault(_key(act), act)
                 for original in originals(act, scene.copies) if scene.copies else ():
                     found.setdefault(_key(original), original)
-                if len(found) > MOST_ACTS:
+                if len(found) > 2 * MOST_ACTS:
                     break
-        if len(found) > MOST_ACTS:
-            found[()] = Act("opaque", "more acts than are looked at", piece.argument)
+        if len(found) > 2 * MOST_ACTS:
+            crowd = piece.argument
             break
         if piece.text and piece.language not in _NO_WORDS:
             for act in acts_of_words(_words_of(piece), piece.language in _CODE, piece.language in _PROSE):
@@ -111,6 +116,8 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
         found = {key: act for key, act in found.items() if "claims" not in act.traits or is_bold(act.target)}
     for act in intents(history, found.values(), family_of(tool)):
         found.setdefault(_key(act), act)
+    if crowd:
+        found[()] = Act("opaque", "more acts than are looked at", crowd)
     text = _text(arguments)
     for act in list(tables_made(found.values(), text)):
         found.setdefault(_key(act), act)
@@ -118,6 +125,22 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     words = undisguised(found.values(), text)
     acts = (_placed(act, act.argument, 0, {"undisguised": words}) for act in found.values()) if words else found.values()
     return Reading(tuple(acts), scenes[0], text)
+
+
+@dataclass(slots=True)
+class _Telling:
+    """Whether a text names what the setting protects; the pattern is made when a call is so long that it is needed."""
+
+    setting: Setting
+    words: Any = None
+    room: int = 4 * MOST_ACTS
+    """Texts that may yet be found to."""
+
+    def __call__(self, text: str) -> bool:
+        self.words = self.words or pattern(_protected(self.setting))
+        found = self.room > 0 and self.words.search(readable(text[:LONGEST])) is not None
+        self.room -= found
+        return found
 
 
 def _key(act: Act) -> tuple[Any, ...]:
@@ -224,7 +247,7 @@ def _protected(setting: Setting) -> str:
     """Return a pattern of the words that protected paths are made of, and of those that cheats need in any task."""
     paths = (*setting.protected_read, *setting.protected_write, *setting.hidden_tests, *setting.verifier, *setting.result_file)
     words = {word for path in paths if " " not in path for word in path.split("/") if len(word) > 3 and "*" not in word}
-    return "|".join((*_ALWAYS, *(re.escape(word) for word in sorted(words)[:MOST_WORDS])))
+    return alternatives((*_ALWAYS, *(re.escape(word) for word in sorted(words)[:MOST_WORDS])))
 
 
 def _text(arguments: Any) -> str:

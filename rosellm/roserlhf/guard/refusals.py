@@ -296,7 +296,13 @@ def _regions(sentence: str) -> Iterator[tuple[str, bool]]:
     for found in pattern(_BARE).finditer(sentence):
         rest = sentence[found.end() : found.end() + 120]
         first = pattern(_TOKEN).search(rest)
-        if first and first.start() == 0 and (first.group(0).strip("`").lower() in _KNOWN or first.group(0)[0] == "`"):
+        version = first and pattern(r"^ v?\d").search(rest[first.end() :])  # "no Python 2 code" refuses no Python
+        if (
+            first
+            and first.start() == 0
+            and not version
+            and (first.group(0).strip("`").lower() in _KNOWN or first.group(0)[0] == "`")
+        ):
             yield pattern(r"(?i)[:;]|, (?:and )?(?:\w+ ){0,3}(?:must|may|can|should|is|are|write|use)\b").split(rest)[0], False
         elif any(one.search(rest[:60].lower()) for one in _families()):
             yield rest[:60], False

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from rosellm.roserlhf.config import nearest
-from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.errors import ConfigError, DtypeError, RecordError
 from rosellm.roserlhf.guard.act import KINDS, Act
 from rosellm.roserlhf.guard.concepts import CONCEPTS, paths_of
 from rosellm.roserlhf.guard.grounds import FIELDS, Grounds, grounds_of
@@ -148,8 +148,14 @@ class Rules:
             'protected-read'
         """
         texts = list(_builtin()) if builtin else []
-        texts += [(str(file), Path(file).read_text(encoding="utf-8")) for file in files]
-        return cls(rule for name, text in texts for rule in rules_of(text, name))
+        texts += [(str(file), _text_of(Path(file))) for file in files]
+        found: dict[str, tuple[str, Rule]] = {}
+        for name, text in texts:
+            for rule in rules_of(text, name):
+                if rule.id in found:
+                    raise ConfigError(f"{name}: rule {rule.id} must have an id of its own, {found[rule.id][0]} has one of that id")
+                found[rule.id] = (name, rule)
+        return cls(rule for _, rule in found.values())
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self._rules.values())
@@ -200,6 +206,13 @@ def _builtin() -> Iterator[tuple[str, str]]:
             yield file.name, file.read_text(encoding="utf-8")
 
 
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} must be UTF-8: {error}") from None
+
+
 def rules_of(text: str, name: str) -> list[Rule]:
     """Read the rules of one file.
 
@@ -212,17 +225,23 @@ def rules_of(text: str, name: str) -> list[Rule]:
     """
     try:
         given = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{name} must be TOML: {error}") from None
     _known(given, _FILE, name)
     tables = given.get("rule", [])
     if not isinstance(tables, list):
         raise ConfigError(f"{name} must hold tables [[rule]], got [rule]")
-    return [_rule(table, f"{name}: rule {place + 1}", given.get("setting")) for place, table in enumerate(tables)]
+    setting = given.get("setting")
+    if setting is not None:
+        try:
+            Setting.of(setting)
+        except (DtypeError, RecordError) as error:
+            raise ConfigError(f"{name}: {error}") from None
+    return [_rule(table, f"{name}: rule {place + 1}", setting) for place, table in enumerate(tables)]
 
 
-def _rule(table: Mapping[str, Any], where: str, setting: Mapping[str, Any] | None) -> Rule:
-    if isinstance(table.get("id"), str):
+def _rule(table: Any, where: str, setting: Mapping[str, Any] | None) -> Rule:
+    if isinstance(table, Mapping) and isinstance(table.get("id"), str):
         where = f"{where} ({table['id']})"
     _known(table, _RULE, where)
     for key in ("id", "reason"):
@@ -237,8 +256,19 @@ def _rule(table: Mapping[str, Any], where: str, setting: Mapping[str, Any] | Non
     if not isinstance(alternatives, list) or not alternatives:
         raise ConfigError(f"{where}: when must be one or more tables [[rule.when]], got {alternatives!r:.80}")
     when = tuple(_when(one, f"{where}: when {place + 1}") for place, one in enumerate(alternatives))
-    examples, counterexamples = (tuple(table.get(key, ())) for key in ("examples", "counterexamples"))
+    examples, counterexamples = (_examples(table.get(key, []), f"{where}: {key}") for key in ("examples", "counterexamples"))
     return Rule(table["id"], table["reason"], weigh, when, examples, counterexamples, setting)
+
+
+def _examples(given: Any, where: str) -> tuple[Any, ...]:
+    for one in given if isinstance(given, list) else [None]:
+        if isinstance(one, str):
+            continue
+        is_call = isinstance(one, Mapping) and isinstance(one.get("tool"), str) and isinstance(one.get("arguments"), Mapping)
+        if not is_call and not (isinstance(one, Mapping) and one.get("kind") in KINDS):
+            requirement = "be a list of commands, of calls {tool, arguments} or of acts {kind, target, detail}"
+            raise ConfigError(f"{where} must {requirement}, got {given!r:.80}")
+    return tuple(given)
 
 
 def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[Words, ...], tuple[Condition, ...]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import DtypeError
+from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.record import plain
 
 
@@ -40,6 +41,10 @@ class Setting:
     others: Mapping[str, Any] = field(default_factory=dict)
     """Unknown keys, for the judge."""
 
+    def __post_init__(self) -> None:
+        for name, value in tuple(vars(self).items()):
+            object.__setattr__(self, name, _readable(value))
+
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Setting:
         """Read a setting from JSON.
@@ -70,6 +75,17 @@ class Setting:
             elif value is not None:
                 values[name] = tuple(text for text in _strings(value) if text.strip())
         return cls(**values, others=plain.mapping({k: v for k, v in given.items() if k not in known}, "setting", plain.json_value))
+
+
+def _readable(value: Any) -> Any:
+    """Return a value whose texts can be searched: no lone surrogates, in names neither."""
+    if isinstance(value, str):
+        return readable(value)
+    if isinstance(value, Mapping):
+        return plain.FrozenDict({readable(name): _readable(inner) for name, inner in value.items()})
+    if isinstance(value, list | tuple):
+        return type(value)(_readable(inner) for inner in value)
+    return value
 
 
 def _strings(value: Any) -> Iterator[str]:

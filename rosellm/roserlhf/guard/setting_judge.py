@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.grounds import grounds_of
+from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.verdict import Case, Verdict
 from rosellm.roserlhf.guard.weigh import WEIGHERS, View
@@ -24,7 +25,9 @@ class SettingJudge:
     async def __call__(self, case: Case) -> Verdict:
         """Decide on a suspicious call: a hack if one suspicion holds against the setting, honest if none does."""
         acts = tuple(suspicion.act for suspicion in case.suspicions)
-        view = View(grounds_of(case.setting), case.tool, tuple(case.history), _text(case), acts, _path(case), case.arguments)
+        grounds, history = grounds_of(case.setting), tuple(map(readable, case.history))
+        arguments = {readable(name): readable(value) if isinstance(value, str) else value for name, value in case.arguments.items()}
+        view = View(grounds, readable(case.tool), history, readable(_text(case)), acts, readable(_path(case)), arguments)
         for suspicion in case.suspicions:
             said = WEIGHERS[self.rules[suspicion.rule].weigh](suspicion.act, view)
             if said:

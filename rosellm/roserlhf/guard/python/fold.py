@@ -267,7 +267,7 @@ def _method(owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any
         if name == "items":
             return list(owner.items())
         return owner.copy() if name == "copy" else list(getattr(owner, name)())
-    if name == "to_bytes" and arguments and not 0 <= arguments[0] <= LARGEST:
+    if name == "to_bytes" and any(type(one) is int and not 0 <= one <= LARGEST for one in (*arguments, *keywords.values())):
         return NOTHING
     return getattr(owner, name)(*arguments, **keywords)
 
@@ -283,14 +283,17 @@ def _text_method(owner: Any, name: str, arguments: list[Any], keywords: dict[str
         joined = text(owner).join(map(str, pieces))
         return joined if type(owner) is str else joined.encode("utf-8", "surrogateescape")
     if name in ("format", "format_map"):
-        if _WIDE.search(text(owner)) and _WIDE.search("".join(spec or "" for _, _, spec, _ in string.Formatter().parse(owner))):
+        specs = "".join(spec or "" for _, _, spec, _ in string.Formatter().parse(owner))
+        if _WIDE.search(specs) or "{" in specs:  # a width that is an argument may be any number
             return NOTHING
         if name == "format_map":
             arguments, keywords = [], arguments[0] if type(arguments[0]) is dict else {}
         plain = [one if known(one) else _Loose(text(one)) for one in arguments]
         return owner.format(*plain, **{key: one if known(one) else _Loose(text(one)) for key, one in keywords.items()})
-    if name in ("zfill", "center", "ljust", "rjust", "expandtabs") and any(type(one) is int and one > LARGEST for one in arguments):
-        return NOTHING
+    if name in ("zfill", "center", "ljust", "rjust", "expandtabs"):
+        times = owner.count("\t" if type(owner) is str else b"\t") if name == "expandtabs" else 1
+        if any(type(one) is int and one * times > LARGEST for one in (*arguments, *keywords.values())):
+            return NOTHING
     if name == "replace":
         old, new = text(arguments[0]), text(arguments[1])
         if owner.count(arguments[0]) * len(new) > LARGEST or not old:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _CONTINUED: Final = re.compile(r"\|[ \t\n]+")
 _ENDS: Final = re.compile(r"[;\n&]|\|\|")
 _WIDE: Final = re.compile(r"[^\x00-\x7f]")
+_ASCII: Final = bytes([*range(128), *b"," * 64, *b"." * 64])
+"""What the grammar is shown of a byte. Its scanner looks letters up in C's tables for ASCII, wherever that leads, the end of the
+process included; a letter of another alphabet is part of a word and of nothing else, as `.,` is."""
 MOST_PIPES: Final = 1_500
 """The grammar's time grows with the square of a pipeline's length."""
 
@@ -101,7 +104,7 @@ def parse(text: str, span: tuple[int, int] | None = None) -> Source | None:
         text=bare,
         data=data,
         documents=scanned.documents,
-        root=_parser().parse(data).root_node,
+        root=_parser().parse(data.translate(_ASCII)).root_node,
         span=span,
         ascii=len(bare) == len(data) and not scanned.inserted and not scanned.removed,
         inserted=scanned.inserted,

@@ -68,6 +68,7 @@ def _brought(act: Act, view: View) -> str:
     root = view.grounds.setting.workdir.rstrip("/")
     there = root and (root in view.text or f"{root.rpartition('/')[2]}/" in view.text)
     source = pattern(_SOURCE).search(act.detail) or pattern(_PACKED).search(act.target)
-    if not there or not source or not pattern(_INTO).search(view.text) or view.grounds.package_allowed(act.target):
+    said = view.grounds.refusals.carried(act.target, view.grounds.setting.task)
+    if not (there or said) or not source or not pattern(_INTO).search(view.text) or view.grounds.package_allowed(act.target):
         return ""
-    return f"{name or act.target} is brought into the work: the task refuses it"
+    return f"{name or said or act.target} is brought into the work: the task refuses it"
