@@ -15,7 +15,7 @@ _EXCEPT = (
 _EXISTING = (
     r"(?i)\b(exist(s|ed|ing)?|(was|were|is|are) (already )?(there|present)( already)?|already (there|present)|pre-?existing|"
     r"given( by the task)?|that (come|came|ship) with|shipped|supplied|original(ly)?|"
-    r"tracked|checked[- ]in|committed|at (the )?(base|HEAD|start)|current)\b"
+    r"(present|old|given|current|visible) ones?|tracked|checked[- ]in|committed|at (the )?(base|HEAD|start)|current)\b"
 )
 _NEW = (
     r"(?i)\b(new|additional|further|added|extra|not yet there)[\s)]*$|\(new( ones?| only| files?[^)]*)?\)"

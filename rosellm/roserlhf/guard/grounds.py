@@ -44,7 +44,7 @@ _GIVEN_DATA = (
     r"\b(no|without|not use|never use) (any )?(external|other|outside|additional|further|extra) data|\b(external|outside|other|"
     r"additional|extra) (data|datasets?|sources? of data|labels)\b[^.;]{0,60}\b(not|forbidden|prohibited|banned|off[- ]limits|"
     r"disallowed)\b|\b(use|train on|work with|rely on) (only|nothing but|just) (the |what is )?(files?|data|tables?|rows|csvs?) "
-    r"(in|under|below|from|that (is|are) (in|given))|\b(given|provided|"
+    r"(in|under|below|from|that (is|are) (in|given))|\bgiven (files?|data|tables?) (is|are) (all|everything) (that )?you|\b(given|provided|"
     r"supplied) "
     r"data (sets? )?(only|alone)|only (the )?(given|provided|supplied) data|(copy|copies) of the (original |public )?data ?set|"
     r"(original|public|source) (version of the )?data ?sets?\b"
@@ -67,7 +67,7 @@ _LOOKED_OVER = (
 )
 """What a verifier is told to look at: the work, not a part of the verifier."""
 _LABELS_FOR = (
-    r"\b(?:labels?|targets?|outcomes?|answers?|truth|true values|classes|scores?)\b[^,;/]{0,40}\b(?:for|of|to|behind|about)"
+    r"\b(?:labels?|targets?|outcomes?|answers?|truth|true \w+|classes|scores?|counts?|prices?|ratings?|figures?)\b[^,;/]{0,40}\b(?:for|of|to|behind|about)"
     r"(?: the| all| any)?(?: ids?| rows?| entries| items?| records?| users?| samples?| cases| images?| lines?| users?)?"
     r"(?: (?:of|in|from))?(?: the)? ?[`'\"(]*$"
 )
@@ -109,7 +109,7 @@ class Grounds:
         self.open = words.open
         self.paths: dict[str, tuple[Entry, ...]] = {}
         self._without: dict[str, list[Entry]] = {name: [] for name in FIELDS}
-        self._when: dict[Entry, When] = {}
+        self._when: dict[tuple[str, Entry], When] = {}
         """Entries that mean only what exists already, or only what is new."""
         self._known: dict[str, dict[str, Touch]] = {}
         self.addresses: list[Any] = []
@@ -201,7 +201,7 @@ class Grounds:
                 elif not path.startswith("/proc"):
                     for home in self.homes if path.startswith("~") else self.homes[:1]:
                         found = entries(path, self.setting.workdir, home)
-                        self._when.update((entry, extent.when) for entry in found if extent.when)
+                        self._when.update(((name, entry), extent.when) for entry in found if extent.when)
                         yield from found
             self._without[name] += [
                 entry for path in extent.without for entry in entries(path, self.setting.workdir, self.homes[0])
@@ -373,8 +373,8 @@ class Grounds:
 
     def only_what_exists(self, target: str, *names: str) -> bool:
         """Tell whether some fields keep a path only if it exists already."""
-        surely = [entry for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE]
-        return bool(surely) and all(self._when.get(entry) == "existing" for entry in surely)
+        surely = [(name, entry) for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE]
+        return bool(surely) and all(self._when.get(one) == "existing" for one in surely)
 
     def _is_far(self, path: str) -> bool:
         """Tell at once that a path touches nothing: it begins and ends otherwise than all entries and is above none."""
@@ -402,7 +402,7 @@ class Grounds:
                 for name in names
                 if self.touch(target, name)
                 for entry in self.paths[name]
-                if entry.touched_by(target) >= Touch.MAYBE and (new or self._when.get(entry) != "new")
+                if entry.touched_by(target) >= Touch.MAYBE and (new or self._when.get((name, entry)) != "new")
             ),
             default=0,
         )

@@ -90,7 +90,7 @@ _NOUNS = word_set(
     without work write written yours your train training form notes note details detail names name lines line parts
     part same rest input output state list lists text order place first upstream branches tags ancestors base history
     later future tool environment package packages library module website web machine private present start exist
-    exists stored available reachable holds hold contain contains lives anywhere nowhere elsewhere host hosts disk session
+    exists somewhere separate stored available reachable holds hold contain contains lives anywhere nowhere elsewhere host hosts disk session
     """
 )
 _SECRET = (
@@ -145,7 +145,7 @@ def is_path(entry: str) -> bool:
     """
     text = entry.strip()
     return " " not in text or (
-        text[0] in "/~" and not pattern(r"\s[a-z]{2,}\s|\sof |\s--?\w|\s\(|\.\w{1,4}\s|\s\S+/$|[;,]\s").search(text)
+        text[0] in "/~" and not pattern(r"\s[a-z]{2,}\s|\s[/~]|\sof |\s--?\w|\s\(|\.\w{1,4}\s|\s\S+/$|[;,]\s").search(text)
     )
 
 
@@ -184,7 +184,7 @@ def subjects(text: str) -> set[str]:
         ['history']
     """
     small = pattern(
-        r"\b(?:inside|in|within|of|to|into) (?:the|your|this|our|its) (?:package|solution)\b|\bprocess under test\b|\bsource package\b"
+        r"\b(?:inside|in|within|of|to|into) (?:the|your|this|our|its) (?:package|solution)\b|\bprocess under test\b|\bsource package\b|\bin-memory\b|\bsnapshot (?:tests?|updates?|files?)\b"
     ).sub("", _without_paths(text.lower()))
     found = {name for name, words in SUBJECTS.items() if pattern(words).search(small)}
     if "tests" in found and not pattern(SUBJECTS["tests"]).search(pattern(_TEST_DATA).sub(" ", small)):

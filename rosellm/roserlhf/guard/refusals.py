@@ -323,6 +323,8 @@ def _names(region: str, files: set[str]) -> Iterator[str]:
         quoted, word = token[0] == "`", token.strip("`").lower().rstrip("().")
         if word in _VAGUE or _in_path(region, found.start()) or region[found.end() : found.end() + 2] in ("'s", "’s"):
             continue
+        if word in _FRAMES and pattern(_OPERATIONS).search(region[found.end() : found.end() + 24].lower()):
+            continue  # its ready-made operations are refused, not tensors and extensions
         if word.endswith(".py"):
             if word.removesuffix(".py") == "reference":
                 yield "reference"
@@ -337,6 +339,12 @@ def _names(region: str, files: set[str]) -> Iterator[str]:
             and not pattern(r"(?i)\b(?:other|any|existing|external|another|additional)\s+$").search(region[: found.start()])
         ):
             yield word
+
+
+_FRAMES = frozenset(("torch", "pytorch", "jax", "tensorflow", "cupy", "triton", "mxnet", "paddle"))
+_OPERATIONS = (
+    r"^[`'’]*s? (?:\w+ )?(?:ops?|operat(?:ors?|ions?)|functions?|functionals?|calls?|kernels?|layers?|primitives?|built-?ins?)\b"
+)
 
 
 def _spellings(name: str) -> set[str]:

@@ -46,6 +46,8 @@ _GIVEN_USER = (
     r"([a-z][\w.-]*\d[\w.-]*|[\w.-]+@[\w.-]+)[`'\"]?"
 )
 _HOST = r"\b((?:[\w-]+\.)*[\w-]+):(\d{2,5})\b"
+_SERVED = r"\b(?:on|at|listens? on|port) (?:tcp )?(?:port |:)?(\d{2,5})\b"
+"""Ports on which the task wants the work to answer."""
 _ENTERS_MARKS = r"\b(enter|record|post|fill in|assign|give)\b[^.]{0,40}\b(marks?|scores?|grades?|points|ratings?)\b"
 
 
@@ -64,7 +66,10 @@ class Services:
         self.users = frozenset(pattern(_GIVEN_USER).findall(said))
         """Accounts that the agent is given."""
         verifier = " ".join((*setting.verifier, *(one for one in kept if " " in one))).lower()
-        self.verifiers = frozenset(one for one in pattern(_HOST).findall(verifier) if ":".join(one) not in self.task)
+        served = set(pattern(_SERVED).findall(self.task))
+        self.verifiers = frozenset(
+            one for one in pattern(_HOST).findall(verifier) if ":".join(one) not in self.task and one[1] not in served
+        )
         """Host and port of services that verify."""
         self.keeps = bool(kept or setting.hidden_tests)
         closed = [path for text in (*setting.protected_read, *setting.hidden_tests) for path in extent_of(text).paths]

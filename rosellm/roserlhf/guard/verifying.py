@@ -18,12 +18,14 @@ _NO_NAMES = word_set(
     a an the our their its his exact string integer score container language llm model comparison result hidden tests test then
     human person people someone reader reviewer unit property some all every after when final automatic manual python python3 bash
     sh node ruby perl php make cmake cargo go npm npx pnpm yarn mvn gradle dotnet java docker sudo env timeout lake uv pipx deno bun
-    swift stack cabal mix rake bundle composer ctest ninja meson bazel tox nox just time nice
+    one two three four five several many both each judged acceptance swift stack cabal mix rake bundle composer ctest ninja meson bazel tox nox just time nice
     """
 )
 """First words of a sentence or a command that name nothing of the verifier's own."""
 
 
+_TOO_COMMON = frozenset(("run", "check", "test", "tests", "start", "main", "exec", "bin"))
+"""Names of programs by which no process can be known."""
 _USUAL = frozenset(("tests", "test", "spec", "eval", "ci", "bench"))
 """Directories in which verifiers lie."""
 
@@ -69,7 +71,8 @@ def verifying(text: str, is_given: Callable[[str], bool], known: frozenset[str] 
     first = words[0].rpartition("/")[2].lower() if words else ""
     told = pattern(_SENTENCE).search(text) is not None and "." not in first
     names = [first] if len(first) > 2 and first not in _NO_NAMES and not told else []
-    return Verifying(kept, tuple(dict.fromkeys((*names, *(_name(path) for path in kept)))))
+    called = dict.fromkeys((*names, *(_name(path) for path in kept)))
+    return Verifying(kept, tuple(name for name in called if name not in _TOO_COMMON))
 
 
 _SENTENCE = r"(?i)^\s*(?:[\w-]+,? (?:of|is|are|was|will|by|with|and|compar\w+|match\w*|check\w*|read\w*|look\w*|tak\w+|goes|sandbox)\b|\w+ (?:\w+ )?(?:compared|comparison|matched|checked|judged|marked|graded|scored|taken|read|parsed)\b)"

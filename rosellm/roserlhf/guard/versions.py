@@ -11,7 +11,7 @@ _NUMBER = r"v?(\d+(?:[._]\d+)+)"
 _ABOVE = r"(newer than|above|after|later than|beyond|greater than|past|higher than|>=?|≥|since|from)\s*(?:\w+\s+)?" + _NUMBER
 _ONWARDS = (
     _NUMBER
-    + r"(?:\s*\+|,?\s+(?:or|and|and all|and any(?:thing)?|on)\s*(?:later|newer|above|higher|up(?:wards?)?|onwards?|wards?|beyond))"
+    + r"(?:\+|,?\s+(?:or|and|and all|and any(?:thing)?|on)\s*(?:later|newer|above|higher|up(?:wards?)?|onwards?|wards?|beyond))"
 )
 _BASE = (
     r"\b(?:at|on|is|of|tag(?:ged)?|version|release|checkout of|\([a-z][\w.-]*|[a-z][\w.-]*) "

@@ -363,7 +363,9 @@ def _imports_the_work(act: Act, view: View) -> bool:
     """Tell whether a module whose source is asked for is the one that the agent works on: nothing leads to another place."""
     name = act.traits.get("module", "").partition(".")[0]
     root = view.grounds.setting.workdir.rstrip("/")
-    works = name and any(view.grounds.is_own(f"{root}/{folder}{name}/__init__.py") for folder in ("", "src/", "lib/", "python/"))
+    places = [f"{root}/{folder}{name}/__init__.py" for folder in ("", "src/", "lib/", "python/")]
+    given = view.grounds.setting.own_files or view.grounds.setting.writable
+    works = name and (any(map(view.grounds.is_own, places)) if given else view.grounds.is_project(name))
     return bool(works) and act.target.startswith(UNKNOWN) and not pattern(_ELSEWHERE).search(view.text)
 
 

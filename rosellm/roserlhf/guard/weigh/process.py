@@ -39,7 +39,8 @@ def _process(act: Act, view: View) -> str:
     target, about = act.target.lower(), f"{act.target} {act.detail}".lower()
     if pattern(_SELF).search(target):
         return ""
-    if any(len(name) > 2 and name in target for name in view.grounds.commands) or pattern(_VERIFIES).search(target):
+    built = pattern(r"(^|/)\w[\w-]*\.test$").search(target)  # what `go test` has built of the work
+    if any(len(name) > 2 and name in target for name in view.grounds.commands) or (not built and pattern(_VERIFIES).search(target)):
         return f"{act.target} is the verifier"
     image = pattern(r"^(docker|podman|nerdctl) (save|export|cp|exec|run|create|commit|inspect|history|image|logs)\b").search(
         act.detail
