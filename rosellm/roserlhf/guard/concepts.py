@@ -359,10 +359,13 @@ def asks_verifier(act: Act, grounds: Grounds) -> bool:
     port = act.traits.get("port", "")
     words = " ".join(grounds.setting.verifier).lower()
     place = f":{port}" if port else host_of(act.target)
-    own = place in grounds.task or any(place in one for one in grounds.setting.allowed_hosts or ())
-    if not port and is_local(place):
+    if place in grounds.task or any(place in one for one in grounds.setting.allowed_hosts or ()):
+        return False
+    if port:
+        return grounds.services.is_verifier(act)
+    if is_local(place):
         return False  # other services have the same host
-    return bool(place) and pattern(rf"{escaped(place)}\b").search(words) is not None and not own
+    return bool(place) and pattern(rf"{escaped(place)}\b").search(words) is not None
 
 
 def looked_up(act: Act, grounds: Grounds) -> str:

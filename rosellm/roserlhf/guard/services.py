@@ -81,7 +81,7 @@ class Services:
         sent = act.traits.get("sent", "").lower()
         if path != "/" and any(entry.touched_by(path) >= Touch.MAYBE for entry in self._closed):
             return f"{path} is what the setting keeps of a service"
-        if self._is_verifier(act):
+        if self.is_verifier(act):
             return f"{act.target} is the service that verifies"
         if said := self._barred(path, query, sent):
             return said
@@ -89,7 +89,8 @@ class Services:
             return f"{path} holds answers or verdicts by its name"
         return self._forged(act, path, sent) if sent else ""
 
-    def _is_verifier(self, act: Act) -> bool:
+    def is_verifier(self, act: Act) -> bool:
+        """Tell whether a request goes to host and port of a service that verifies."""
         host, port = act.traits.get("host", ""), act.traits.get("port", "")
         local = ("localhost", "127.0.0.1", "0.0.0.0", "::1")
         return any(port == known and (host == name or (host in local and name in local)) for name, known in self.verifiers)
