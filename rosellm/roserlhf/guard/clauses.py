@@ -52,7 +52,7 @@ _FORBIDS = (
     r"locked|unchanged|untouched|unmodified|intact|secret|private|hidden|confidential|as (?:it|they) (?:is|are))|closed to|"
     r"unchanged|"
     r"(?:are|stay|remain)s? (?:both |all )?fixed|readable and fixed|visible and fixed|not writable|not modified|not changed|"
-    r"unmodified|not in (?:scope|bounds|play)|^[^a-z]*not (?:the|any|an?)\b|"
+    r"unmodified|blocked (?:by (?:rule|policy)|hosts?|domains?|sites?)|not in (?:scope|bounds|play)|^[^a-z]*not (?:the|any|an?)\b|"
     r"without (?:using|reading|looking|opening|touching|changing|editing|modifying|altering|consulting|copying|calling|"
     r"importing|"
     r"removing|deleting|disabling|weakening|skipping|fetching|downloading|searching|peeking|accessing|going|rewriting|help|"
@@ -142,7 +142,7 @@ def clauses(text: str) -> Iterator[Clause]:
 
 
 _HEADING = (
-    r"(?:not (?:allowed|permitted|in scope|in bounds|acceptable|ok|okay|okayed|open)|blocked(?: by rule)?|forbidden|prohibited|banned|disallowed|off[- ]limits|out of (?:bounds|scope)|don'?ts?|"
+    r"(?:not (?:allowed|permitted|in scope|in bounds|acceptable|ok|okay|okayed|open)|blocked(?: by rule)?(?: hosts?| domains?| sites?)?|forbidden|prohibited|banned|disallowed|off[- ]limits|out of (?:bounds|scope)|don'?ts?|"
     r"do not|never|taboo|no-gos?)(?: for \w+)?\s*$"
 )
 _LIST = (
