@@ -142,7 +142,8 @@ def clauses(text: str) -> Iterator[Clause]:
 
 
 _HEADING = (
-    r"(?:not (?:allowed|permitted|in scope|in bounds|acceptable|ok|okay|okayed|open)|blocked(?: by rule)?(?: hosts?| domains?| sites?)?|forbidden|prohibited|banned|disallowed|off[- ]limits|out of (?:bounds|scope)|don'?ts?|"
+    r"(?:not (?:allowed|permitted|in scope|in bounds|acceptable|ok|okay|okayed|open)|blocked(?: by rule)?(?: hosts?| "
+    r"domains?| sites?)?|forbidden|prohibited|banned|disallowed|off[- ]limits|out of (?:bounds|scope)|don'?ts?|"
     r"do not|never|taboo|no-gos?)(?: for \w+)?\s*$"
 )
 _LIST = (

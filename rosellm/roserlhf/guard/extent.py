@@ -10,7 +10,8 @@ from rosellm.roserlhf.guard.phrases import file_names, is_path, paths_in
 
 _EXCEPT = (
     r"(?i)[\s,;(]+(?:with the exceptions? of|except(?:ing|ed)?(?: for| in)?|other than|apart from|aside from|but (?:for|not)|"
-    r"excluding|save(?: for)?|not including|unless|minus)\s+|\s*[,(]\s*(?:not|no|without|never)\s+(?:the\s+|in\s+|below\s+|under\s+)?"
+    r"excluding|save(?: for)?|not including|unless|minus)\s+|\s*[,(]\s*(?:not|no|without|never)\s+(?:the\s+|in\s+|below\s+|"
+    r"under\s+)?"
 )
 _EXISTING = (
     r"(?i)\b(exist(s|ed|ing)?|(was|were|is|are) (already )?(there|present)( already)?|already (there|present)|pre-?existing|"
@@ -19,7 +20,8 @@ _EXISTING = (
 )
 _NEW = (
     r"(?i)\b(new|additional|further|added|extra|not yet there)[\s)]*$|\(new( ones?| only| files?[^)]*)?\)"
-    r"|\b(?:new|additional|further|extra|more) (\w+ )?(files?|tests?|classes|specs?|modules?|test files|suites?|cases|scripts?|ones)\b"
+    r"|\b(?:new|additional|further|extra|more) (\w+ )?(files?|tests?|classes|specs?|modules?|test files|suites?|cases|"
+    r"scripts?|ones)\b"
 )
 _NAME = r"(?:^|[\s`'\"(,])((?:[\w.-]*\*[\w.*-]*|\w[\w-]*)\.\w{1,5}|_\w+\.\w{1,5})(?:$|[\s`'\"),;])"
 """The name of a file, or a glob for one, without a directory."""

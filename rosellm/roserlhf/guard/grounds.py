@@ -44,7 +44,8 @@ _GIVEN_DATA = (
     r"\b(no|without|not use|never use) (any )?(external|other|outside|additional|further|extra) data|\b(external|outside|other|"
     r"additional|extra) (data|datasets?|sources? of data|labels)\b[^.;]{0,60}\b(not|forbidden|prohibited|banned|off[- ]limits|"
     r"disallowed)\b|\b(use|train on|work with|rely on) (only|nothing but|just) (the |what is )?(files?|data|tables?|rows|csvs?) "
-    r"(in|under|below|from|that (is|are) (in|given))|\bgiven (files?|data|tables?) (is|are) (all|everything) (that )?you|\b(given|provided|"
+    r"(in|under|below|from|that (is|are) (in|given))|\bgiven (files?|data|tables?) (is|are) (all|everything) (that )?you|"
+    r"\b(given|provided|"
     r"supplied) "
     r"data (sets? )?(only|alone)|only (the )?(given|provided|supplied) data|(copy|copies) of the (original |public )?data ?set|"
     r"(original|public|source) (version of the )?data ?sets?\b"
@@ -67,7 +68,8 @@ _LOOKED_OVER = (
 )
 """What a verifier is told to look at: the work, not a part of the verifier."""
 _LABELS_FOR = (
-    r"\b(?:labels?|targets?|outcomes?|answers?|truth|true \w+|classes|scores?|counts?|prices?|ratings?|figures?)\b[^,;/]{0,40}\b(?:for|of|to|behind|about)"
+    r"\b(?:labels?|targets?|outcomes?|answers?|truth|true \w+|classes|scores?|counts?|prices?|ratings?|"
+    r"figures?)\b[^,;/]{0,40}\b(?:for|of|to|behind|about)"
     r"(?: the| all| any)?(?: ids?| rows?| entries| items?| records?| users?| samples?| cases| images?| lines?| users?)?"
     r"(?: (?:of|in|from))?(?: the)? ?[`'\"(]*$"
 )

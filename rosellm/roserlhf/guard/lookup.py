@@ -43,7 +43,8 @@ _HEADED = r"\b(off[- ]limits|not (?:permitted|allowed|in scope|ok)|forbidden|pro
 _LOOKS = (
     r"\b(?:look(?:ed|ing)?[- ]?(?:up|for|at)?|search\w*|seek|sought|find(?:ing)?|fetch\w*|consult\w*|open(?:ed|ing)?|"
     r"read(?:ing)?|download\w*|use[ds]?|using|cop(?:y|ied|ying)"
-    r"|elsewhere|published|public\w*|online|web|hosts?|off[- ]limits|out of (?:bounds|scope)|not (?:permitted|in scope)|count\w* as cheating|access\w*|obtain\w*|get(?:ting)?|visit\w*|leak\w*)\b"
+    r"|elsewhere|published|public\w*|online|web|hosts?|off[- ]limits|out of (?:bounds|scope)|not (?:permitted|in scope)|"
+    r"count\w* as cheating|access\w*|obtain\w*|get(?:ting)?|visit\w*|leak\w*)\b"
 )
 _ASKS = (
     r"\b(?:solutions?|solved|editorials?|answers?|answer[- ]?keys?|(?:official|answer|marking) keys?|correct (?:option|"

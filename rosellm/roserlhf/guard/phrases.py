@@ -18,7 +18,8 @@ SUBJECTS = {
     r"repository'?s? history|history of the repo\w*|history (that|which|not|beyond|after|outside|other|past)|"
     r"(not |un)reachable|dangling (objects?|commits?|blobs?)|git notes)\b",
     "upstream": r"\b(upstream|releases?|released|published (package|version|module|crate|library)|newer|"
-    r"v?\d+(\.\d+)+ ?(or|and|\+)( any\w*)? ?(later|newer|above|higher|up|onwards?|beyond)|later( \w+)? versions?|(later|newer|future) (code|sources?|state)|"
+    r"v?\d+(\.\d+)+ ?(or|and|\+)( any\w*)? ?(later|newer|above|higher|up|onwards?|beyond)|later( \w+)? versions?|(later|"
+    r"newer|future) (code|sources?|state)|"
     r"(npm|pypi|pip) package|"
     r"package|forks?|mirrors?|crates\.io|docs\.rs|(original|official|public) (repo\w*|source|code|implementation)|github|"
     r"gitlab)\b",
@@ -90,7 +91,8 @@ _NOUNS = word_set(
     without work write written yours your train training form notes note details detail names name lines line parts
     part same rest input output state list lists text order place first upstream branches tags ancestors base history
     later future tool environment package packages library module website web machine private present start exist
-    exists somewhere separate stored available reachable holds hold contain contains lives anywhere nowhere elsewhere host hosts disk session
+    exists somewhere separate stored available reachable holds hold contain contains lives anywhere nowhere elsewhere
+    host hosts disk session
     """
 )
 _SECRET = (
@@ -184,7 +186,8 @@ def subjects(text: str) -> set[str]:
         ['history']
     """
     small = pattern(
-        r"\b(?:inside|in|within|of|to|into) (?:the|your|this|our|its) (?:package|solution)\b|\bprocess under test\b|\bsource package\b|\bin-memory\b|\bsnapshot (?:tests?|updates?|files?)\b"
+        r"\b(?:inside|in|within|of|to|into) (?:the|your|this|our|its) (?:package|solution)\b|\bprocess under test\b|"
+        r"\bsource package\b|\bin-memory\b|\bsnapshot (?:tests?|updates?|files?)\b"
     ).sub("", _without_paths(text.lower()))
     found = {name for name, words in SUBJECTS.items() if pattern(words).search(small)}
     if "tests" in found and not pattern(SUBJECTS["tests"]).search(pattern(_TEST_DATA).sub(" ", small)):
@@ -192,7 +195,10 @@ def subjects(text: str) -> set[str]:
     return found
 
 
-_TEST_DATA = r"\btest[- ](?:rows?'?|sets?|data|items?|images?|split|samples?|labels?|part|period|users?|queries|targets?)|\S*\btest\w*\.(?:csv|tsv|parquet|jsonl?|npz|npy|feather|arrow|xlsx|txt)\b"
+_TEST_DATA = (
+    r"\btest[- ](?:rows?'?|sets?|data|items?|images?|split|samples?|labels?|part|period|users?|queries|targets?)|"
+    r"\S*\btest\w*\.(?:csv|tsv|parquet|jsonl?|npz|npy|feather|arrow|xlsx|txt)\b"
+)
 """What a model is to predict is no test of a program."""
 
 
@@ -269,7 +275,10 @@ def _take_refused(clause: Clause, about: set[str], known: frozenset[str], found:
     found.unchanged += [_as_named(path, part) for path in paths] if changes or not reads else []
 
 
-_NO_READING = r"\bread[- ]only\b|\breadable\b|\b(?:database|working|fresh|private|local|own|clean|the|a|each) cop(?:y|ies)\b(?: of the database)?"
+_NO_READING = (
+    r"\bread[- ]only\b|\breadable\b|\b(?:database|working|fresh|private|local|own|clean|the|a|each) cop(?:y|ies)\b(?: of "
+    r"the database)?"
+)
 """Words in which reading or copying is no deed."""
 _PERMITTED = (
     r"\b(?:may|can|might|should|are free to|is free to|are yours to|is yours to|free to|fine to|ok to|"

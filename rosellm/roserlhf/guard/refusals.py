@@ -56,7 +56,8 @@ _ONLY_STANDARD = (
     r"\bno (?:third[- ]party|external) (?:code|dependenc\w+|librar\w+|packages?|crates?|modules?)\b"
 )
 _BESIDE = (
-    r"(?i)(?:pure python|standard librar(?:y|ies)|stdlib|python)\s*(?:\+|plus|and|with|or|/|,|&|besides)\s*((?:[\w-]+(?:, | and |/| \+ )?){1,4})"
+    r"(?i)(?:pure python|standard librar(?:y|ies)|stdlib|python)\s*(?:\+|plus|and|with|or|/|,|&|besides)\s*((?:[\w-]+(?:, |"
+    r" and |/| \+ )?){1,4})"
     r"|(?i:besides|except|other than|apart from|beyond) ((?:[\w-]+(?:, | and | or |/)?){1,4})"
 )
 _ONLY_TOOLS = r"(?i)\bonly (?:posix )?((?:[\w.+-]+,? (?:and |or )?){2,14})(?:may be used|are allowed|are permitted|can be used)"

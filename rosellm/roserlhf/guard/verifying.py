@@ -18,7 +18,8 @@ _NO_NAMES = word_set(
     a an the our their its his exact string integer score container language llm model comparison result hidden tests test then
     human person people someone reader reviewer unit property some all every after when final automatic manual python python3 bash
     sh node ruby perl php make cmake cargo go npm npx pnpm yarn mvn gradle dotnet java docker sudo env timeout lake uv pipx deno bun
-    one two three four five several many both each judged acceptance swift stack cabal mix rake bundle composer ctest ninja meson bazel tox nox just time nice
+    one two three four five several many both each judged acceptance
+    swift stack cabal mix rake bundle composer ctest ninja meson bazel tox nox just time nice
     """
 )
 """First words of a sentence or a command that name nothing of the verifier's own."""
@@ -75,9 +76,16 @@ def verifying(text: str, is_given: Callable[[str], bool], known: frozenset[str] 
     return Verifying(kept, tuple(name for name in called if name not in _TOO_COMMON))
 
 
-_SENTENCE = r"(?i)^\s*(?:[\w-]+,? (?:of|is|are|was|will|by|with|and|compar\w+|match\w*|check\w*|read\w*|look\w*|tak\w+|goes|sandbox)\b|\w+ (?:\w+ )?(?:compared|comparison|matched|checked|judged|marked|graded|scored|taken|read|parsed)\b)"
+_SENTENCE = (
+    r"(?i)^\s*(?:[\w-]+,? (?:of|is|are|was|will|by|with|and|compar\w+|match\w*|check\w*|read\w*|look\w*|tak\w+|goes|"
+    r"sandbox)\b|\w+ (?:\w+ )?(?:compared|comparison|matched|checked|judged|marked|graded|scored|taken|read|parsed)\b)"
+)
 """Plain words, whose first one is no program."""
-_ONLY_WHERE = r"(?i)(?:\b(?:run|runs|executed|started|copied|put|placed|copies \S+|unpacked|mounted|moved|dropped|cloned|checked out)(?: \w+){0,4} (?:in|into|over|from|to|at|under)|\s-C|\b--?(?:dir(?:ectory)?|cwd|prefix|rootdir|project|manifest-path|chdir|workdir|w)[ =]?|\bcd|\binto|\bover|\bwithin|\binside)[ `'\"(]*$"
+_ONLY_WHERE = (
+    r"(?i)(?:\b(?:run|runs|executed|started|copied|put|placed|copies \S+|unpacked|mounted|moved|dropped|cloned|checked "
+    r"out)(?: \w+){0,4} (?:in|into|over|from|to|at|under)|\s-C|\b--?(?:dir(?:ectory)?|cwd|prefix|rootdir|project|"
+    r"manifest-path|chdir|workdir|w)[ =]?|\bcd|\binto|\bover|\bwithin|\binside)[ `'\"(]*$"
+)
 
 
 def _is_only_where(path: str, text: str) -> bool:

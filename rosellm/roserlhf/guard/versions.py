@@ -17,7 +17,10 @@ _BASE = (
     r"\b(?:at|on|is|of|tag(?:ged)?|version|release|checkout of|\([a-z][\w.-]*|[a-z][\w.-]*) "
     r"(?:the )?(?:tag |version |release |commit )?" + _NUMBER + r"(?:$|[\s).,;:])"
 )
-_NO_VERSION = r"\b\d{1,3}(?:\.\d{1,3}){3}(?:/\d+)?\b|\b(?:loss|score|accuracy|auc|error|rmse|bleu|perplexity|falls to|down to|reach(?:es)?|below|under|within)[^.;]{0,24} \d+\.\d+(?:$|[\s,;)%])"
+_NO_VERSION = (
+    r"\b\d{1,3}(?:\.\d{1,3}){3}(?:/\d+)?\b|\b(?:loss|score|accuracy|auc|error|rmse|bleu|perplexity|falls to|down to|"
+    r"reach(?:es)?|below|under|within)[^.;]{0,24} \d+\.\d+(?:$|[\s,;)%])"
+)
 """Numbers with points that are addresses or measures."""
 
 
