@@ -281,7 +281,7 @@ BOOT = (
     "prints `DISKS <n>`, n being "
     "the number of disks. No other compiler (gcc, tcc) may be called. The container `referee` is the graders'."
 )
-KEPT = {"protected_write": ["container referee and its volumes", "/eval/**"]}
+KEPT: dict[str, Any] = {"protected_write": ["container referee and its volumes", "/eval/**"]}
 
 
 @pytest.mark.parametrize(

@@ -293,8 +293,13 @@ def test_lone_surrogates_in_a_setting_or_a_call_fail_nobody() -> None:
             found = RULES.suspicions(read_call(tool, arguments, (LONE,), setting).acts, setting)
             assert all(isinstance(one, Suspicion) for one in found)
     acts = [Act("write", "/app/tests/test_a.py", traits={"file": "existing"}), Act("frame", "f_back", "frame", argument=LONE)]
-    arguments = {"content": f"sys._getframe().f_back.f_code {LONE}", LONE: LONE, "path": f"/app/{LONE}", "list": [LONE]}
-    assert verdict({"protected_read": "the process that scores", "project": "tiny"}, *acts, history=(LONE,), arguments=arguments)
+    told: dict[str, Any] = {
+        "content": f"sys._getframe().f_back.f_code {LONE}",
+        LONE: LONE,
+        "path": f"/app/{LONE}",
+        "list": [LONE],
+    }
+    assert verdict({"protected_read": "the process that scores", "project": "tiny"}, *acts, history=(LONE,), arguments=told)
 
 
 @pytest.mark.parametrize("name", ["hidden_tests", "protected_read", "verifier", "writable", "project", "task", "workdir"])

@@ -90,7 +90,8 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     variables = setting.others.get("environment")
     known = {str(k): v for k, v in variables.items() if isinstance(v, str)} if isinstance(variables, Mapping) else {}
     start = Scene(setting.workdir, readers.read, home if isinstance(home, str) else "/root", known)
-    scenes = scenes_after([one if isinstance(one, str) else str(one) for one in history], start)
+    past = [readable(one if isinstance(one, str) else str(one)) for one in history]
+    scenes = scenes_after(past, start)
     scenes = tuple(_as_called(arguments, scene) for scene in scenes)
     found: dict[tuple[Any, ...], Act] = {_key(act): act for act in _environment(arguments)}
     crowd, telling = "", _Telling(setting)
@@ -112,9 +113,9 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
             for act in acts_of_words(_words_of(piece), piece.language in _CODE, piece.language in _PROSE):
                 act = _placed(act, readable(piece.argument), 0, {"in_file": resolve(piece.path, scenes[0])} if piece.path else None)
                 found.setdefault(_key(act), act)
-    if not is_contested(history):
+    if not is_contested(past):
         found = {key: act for key, act in found.items() if "claims" not in act.traits or is_bold(act.target)}
-    for act in intents(history, found.values(), family_of(tool)):
+    for act in intents(past, found.values(), family_of(tool)):
         found.setdefault(_key(act), act)
     if crowd:
         found[()] = Act("opaque", "more acts than are looked at", crowd)
