@@ -12,10 +12,10 @@ _TIMED = (
     r"|benchmark(s|ed)?|speed|below \d+ ?(ms|s|us)\b|(ms|milliseconds) per)"
 )
 _KEEPS_NOTHING = (
-    r"\b(no|not|nothing|never|without|nor|must not|may not)\b[^.;:]{0,60}\b(kept|keep\w*|cached|caching"
+    r"\b(no|not|nothing|never|without|nor|must not|may not|\w+n't)\b[^.;:]{0,60}\b(kept|keep\w*|cached|caching"
     r"|memo(ry|is\w+|iz\w+)?|stor(e|ed|ing)|reus\w+|remember\w*"
     r"|carr(y|ied)|precomput\w+)\b|\b(cach\w+|memoi\w+)\b[^.;]{0,40}\b(not|forbidden|banned|off limits|no)\b"
-    r"|\b(each|every)\b( timed)? (call|run|invocation|launch)\b[^.;]{0,60}\b(whole|itself|compute\w*|fresh"
+    r"|\b(each|every)\b( timed)? (call|run|invocation|launch)\b[^.;]{0,60}\b(whole|full|itself|comput\w+|fresh"
     r"|anew|from scratch|all of)"
     r"|\bnot allowed:?[^.;]{0,80}\b(stored|kept|cached|memo\w*|carried)\b|\b(each|every) time\b[^.;]{0,30}\b(run|called"
     r"|started|it)\b"
