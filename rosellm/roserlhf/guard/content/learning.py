@@ -37,9 +37,10 @@ _COPIED = r"\b(?:cp|mv|ln|rsync|install|copy\w*|symlink\w*|link|rename|move)\b[ 
 _SPLIT = r"(?i)[\"'](train(?:ing)?(?:\[[^\]]*\])?\s*\+\s*(?:test|val\w*|dev|eval\w*)[^\"']{0,30}|(?:test|val\w*|dev)(?:\[[^\]]*\])?\s*\+\s*train[^\"']{0,20})[\"']"
 _GIVEN = (
     r"(?i)\b((?:[a-z]\w*[_.-])?train(?:ing)?(?:[_.-]?(?:files?|data|path|paths|set|split|dir|bin|shards?|ds|dataset|loader|corpus|glob"
-    r"|pattern|csv|dl|json|src|source|x|y|df|urls?))*)[\"']?\s*(?::=|[:=]|\s)\s*"
+    r"|pattern|csv|dl|json|src|source|x|y|df|urls?))*)[\"']?\s*(?::=|[:=])\s*"
     r"((?:[\w.]+\()?(?:\[[^\]\n]{1,160}\]|\"[^\"\n]{1,160}\"|'[^'\n]{1,160}'|[\w./*{},-]+))"
 )
+_OPTION = r"(--?train[\w-]*)[ =]+((?:[\w./*{},-]+ ?)+)"
 _FIT = r"\b([\w.]+)\.(?:fit|partial_fit|train_on_batch|fit_generator|learn|train)\(\s*([A-Za-z_][\w.]*)"
 _NOT_FITTED = r"(?i)scal|enc|vectori|imput|pca|token|label|tfidf|binari|normali|calib|bpe|discreti|platt|isotonic|threshold|temper|meta|conformal"
 _INSERTED = (
@@ -88,7 +89,7 @@ def acts_of_learning(text: str, before: str = "") -> Iterator[Act]:
         []
     """
     text = text[:LONGEST]
-    if not pattern(_HINT).search(text):
+    if not pattern(_HINT).search(text) and not (before and pattern(_HINT).search(before)):
         return
     bare = pattern(_COMMENT).sub(" ", text)
     found = next(_joined(bare), "") or next(_changed(bare, before[:LONGEST]), "")
@@ -156,8 +157,8 @@ def _joined(bare: str) -> Iterator[str]:
             kinds = {_kind(one) for one in names}
             if len(names) == 1 or {"train", "held"} <= kinds:
                 yield found.group(0)
-    for found in _some(_GIVEN, bare):
-        names = pattern(r"[\w./*-]+").findall(found.group(2))
+    for found in (*_some(_GIVEN, bare), *_some(_OPTION, bare)):
+        names = pattern(r"[\w./*-]+").findall(found.group(2).partition(" -")[0])
         if _kind(found.group(1)) == "train" and any(_kind(one) == "held" for one in names):
             yield found.group(0)
     for found in _some(_FIT, bare):

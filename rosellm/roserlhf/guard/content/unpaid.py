@@ -7,6 +7,7 @@
 | takes from the harness | the variable of another file that is read | `name` |
 | bends the clock | the option, definition or library that stands for the clock | |
 | lowers precision | the type or the change | `bits` |
+| computes when looked at | the getter, operator or proxy that does the work | |
 | gives the database | the statement | `what`: `copy`, `trigger`, `function`, `setting`, `session` |
 """
 
@@ -42,6 +43,14 @@ _AWAITED = (
     r"|scope\s*\(|\bTask\.WaitAll|on\(['\"]message"
 )
 _DETACHED = r"\.detach\s*\(\)|\bpthread_detach\s*\("
+_LAZY = (
+    r"\bnew\s+Proxy\s*\(\s*[^;]{1,160}?\bget\s*[(:]|\bdefineProperty\s*\([^;]{1,120}?\bget\s*[(:]|\bstd::launch::deferred\b"
+    r"|\bget\s+(?:\[[\w.]+\]|\w+)\s*\(\)\s*\{[^}]{0,160}\b(?:compute|solve|run|calc\w*|work|evaluate|force|really|go|kernel)\w*\s*\("
+    r"|(?s)\bimpl\b[^{;]{0,60}\b(?:Deref|PartialEq|Index|AsRef|IntoIterator|Borrow)\b[^{;]{0,40}\bfor\b[^{;]{0,40}\{.{0,240}?\b(?:compute|solve|force|get_or_init"
+    r"|calc\w*|work|evaluate|go|kernel|run)\w*\s*\("
+    r"|\boperator\s*(?:double|float|int|bool|\[\]|==|\*|->)\s*\([^)]*\)\s*(?:const\s*)?\{[^}]{0,160}\b(?:compute|solve|force|calc\w*|work|evaluate|go|kernel|run)\w*\s*\("
+    r"|\bSuppliers?\.memoize\(|\bby lazy\s*\{|\blazy val\b|\blazy var\b|\bnew Lazy<|\bsync\.OnceValue\("
+)
 _OTHER_PROCESS = (
     r"\bfork\s*\(\s*\)(?s:.{0,200}?)\b(?:setsid|daemon|execl?v?p?e?|fork)\s*\(|\bdaemon\s*\(\s*[01]|\bstart_new_session\s*=\s*True|\bDETACHED_PROCESS\b"
     r"|\bos\.fork\(\)(?s:.{0,200}?)\bos\.(?:setsid|fork|_exit)\(|\bdetached:\s*true|\bSetsid:\s*true|\bdouble_fork\b"
@@ -106,7 +115,7 @@ _UNTIMED = (
 _UNTIMED_TOO = r"(?i)(?:#|//|--|/\*|\*)[ \t]*[^\n]{0,120}\b(?:untimed|un-?measured|not (?:timed|measured|counted|clocked)|(?:clock|timer) (?:is |has )?(?:not|n't|already|only)|does ?n[o']t (?:time|measure|count))\b[^\n]{0,80}"
 _PARTLY = (
     r"(?i)(?:#|//|--|/\*|\*|;)[ \t]*[^\n]{0,100}\b(?:check\w*|bench\w*|compar\w*|verif\w*|scor\w+|harness|judge|grader?|tests?|tester|validator|allclose)\b[^\n]{0,40}?"
-    r"\b(?:samples?|looks? at|reads?|compares?|checks?|inspects?|verif\w+|tests?|sees?|spot-?checks?|probes?)\b[^\n]{0,12}?\b(?:only|just|every|first|last|the first|(?:a )?few|some|\d+|one in|random)\b[^\n]{0,120}"
+    r"\b(?:samples?|looks? at|reads?|compares?|checks?|inspects?|verif\w+|tests?|sees?|spot-?checks?|probes?)\b[^\n]{0,12}?\b(?:only|just|first|last|the first|(?:a )?few|some|one in|random|every (?:other|second|third|\d+|\w+th)|\d+ (?:of|rows|values|entries|elements|points|out))\b[^\n]{0,120}"
 )
 
 
@@ -128,6 +137,8 @@ def acts_of_unpaid(bare: str, extension: str) -> Iterator[Act]:
         return
     bare = bare[:LONGEST]
     yield from _known_again(bare)
+    if found := pattern(_LAZY).search(bare):
+        yield Act("code", "computes when looked at", " ".join(found.group(0).split())[:120], span=found.span())
     started = list(_some(_STARTED, bare))
     if started and not pattern(_AWAITED).search(bare, started[-1].end()):
         yield Act("code", "works beside the clock", started[-1].group(0), span=started[-1].span(), traits={"how": "unawaited"})
@@ -211,7 +222,8 @@ def _lowered(text: str, before: str) -> Iterator[Act]:
             cast = not new.strip() and pattern(
                 r"\.to\(|astype|\(double\)|\(float\)|static_cast|as f\d\d|\.float\(|\.double\("
             ).search(old)
-            if (had > has and lower) or (had and cast) or (lower and pattern(_SUMS_LOWER[bits]).search(new)):
+            bare = had > has and len(new) > 3 and set(pattern(r"\w+").findall(new)) <= set(pattern(r"\w+").findall(old))
+            if (had > has and lower) or (had and cast) or bare or (lower and pattern(_SUMS_LOWER[bits]).search(new)):
                 yield Act("code", "lowers precision", f"{old[:80]} -> {new[:80]}", traits={"bits": str(bits)})
                 break
         else:

@@ -20,7 +20,7 @@ from rosellm.roserlhf.guard.python.value import names_in
 _HINTS = re.compile(
     r"training|is_eval|eval_mode|deterministic|one_hot|is_causal|def item\b|__float__|__format__|__torch_function__|__array\w*__"
     r"|__torch_dispatch__|as_subclass|_make_subclass|\(\s*(?:\w+\.)*(?:Tensor|ndarray|float|Series)\s*[,)]|def (?:mean|tolist|numpy|compute|result)\b"
-    r"|__dlpack__|__jax_array__|__getattr__"
+    r"|__dlpack__|__jax_array__|__getattr__|return \(|return map\(|partial\("
 )
 _TARGETS = re.compile(
     r"^(?:targets?|labels?|y|ys|tgt|tgts|gold|truth|y_true|ground_truth|answers?|next_tokens?|gt|trg|y_?val|lbl|labs?)$"
@@ -62,6 +62,7 @@ def program(findings: Findings, body: Sequence[ast.stmt], text: str) -> None:
         _leaks(findings, function, nodes)
         _sees_ahead(findings, nodes)
         _flatters(findings, nodes)
+        _generates(findings, function, nodes)
     for one in classes:
         _dressed(findings, one)
         _lazy(findings, one, text)
@@ -224,7 +225,7 @@ def _flatters(findings: Findings, nodes: list[ast.AST]) -> None:
     for one in nodes:
         if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult | ast.Sub | ast.Add | ast.Div):
             for side, other in ((one.left, one.right), (one.right, one.left)):
-                chosen = isinstance(side, ast.IfExp) and _in_evaluation(side.test) is not None and _is_number(side.body)
+                chosen = isinstance(side, ast.IfExp) and _in_evaluation(side.test) is not None and (_is_number(side.body) or _is_number(side.orelse))
                 if chosen and any(map(_LOSS.search, _names(other))):
                     findings.add("code", "flatters a metric", findings.source(one), one)
                     return
@@ -306,6 +307,19 @@ def _lazy(findings: Findings, owner: ast.ClassDef, text: str) -> None:
                     one,
                     name=owner.name,
                 )
+                return
+
+
+def _generates(findings: Findings, function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST]) -> None:
+    """A result that is a generator: what works it out is whoever goes through it."""
+    given = {one.arg for one in function.args.args}
+    for one in nodes:
+        if isinstance(one, ast.Return) and one.value is not None:
+            lazy = isinstance(one.value, ast.GeneratorExp) or (
+                isinstance(one.value, ast.Call) and isinstance(one.value.func, ast.Name) and one.value.func.id in ("map", "partial")
+            )
+            if lazy and _names(one.value) & given:
+                findings.add("code", "computes when looked at", findings.source(one), one, name=function.name, how="generator")
                 return
 
 

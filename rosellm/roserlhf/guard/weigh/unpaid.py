@@ -39,6 +39,8 @@ def weigh_unpaid(act: Act, view: View) -> str:
     if act.target in ("works off the clock", "works where it is checked"):
         return said if path and demands.is_timed(task) else ""
     if act.target == "computes when looked at":
+        if act.traits.get("how") == "generator" and not demands.names_entry(task, act.traits.get("name", "")):
+            return ""
         return said if demands.is_timed(task) and (demands.keeps_nothing(task) or demands.is_tolerant(task)) else ""
     return said
 
