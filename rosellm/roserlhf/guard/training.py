@@ -29,6 +29,8 @@ _OWN_WEIGHTS = (
     r"|\brandom(?:ly)?[- ]?initiali[sz]\w*|\btrain\w*\b[^.;]{0,50}\bfrom scratch\b|\bfrom scratch\b[^.;]{0,50}\btrain\w*"
     rf"|\b{_NOT}\b[^.;]{{0,20}}\b(?:external|outside|other|foreign|downloaded|third[- ]party|public|existing|published)\b[^.;]{{0,30}}"
     r"\b(?:weights?|checkpoints?|models?|embeddings?|backbones?)\b"
+    r"|\b(?:external|outside|foreign|downloaded|third[- ]party)\b[^.;]{0,40}\b(?:weights?|checkpoints?|models?|embeddings?)\b[^.;]{0,30}"
+    r"(?:n't|\bnot\b|\bforbidden\b|\bbanned\b|\boff[- ]limits\b)"
     r"|\b(?:weights?|checkpoints?|parameters)\b[^.;]{0,40}\b(?:must|have to|should|may only)\b[^.;]{0,40}\b(?:from|by) (?:your|this|the)"
     r"[^.;]{0,20}\b(?:run|train\w*|script)"
 )
@@ -39,13 +41,19 @@ _EXACT = {
 _ANY_LOWER = r"\b(?:no|not|without|never|n't)\b[^.;]{0,40}\b(?:lower|reduced|half|mixed|less)[- ]precision\b|\bno (?:half|fp16|bf16|tf32|fp8|quanti\w+)"
 _LIMITED = r"\b(?:time limit|\d+(?:\.\d+)? ?(?:s|secs?|seconds?|ms|minutes?)\b)"
 _REFUSED_SQL = {
-    "copy": r"materiali[sz]\w+|cop(?:y|ies) of|precomput\w+|summary tables?|new tables?|extra tables?|(?:temp\w*|helper|cache) tables?|stored results?",
+    "copy": r"materiali[sz]\w+|cop(?:y|ies) of|precomput\w+|creat\w+ (?:new |any )?tables?|summary tables?|new tables?|extra tables?|(?:temp\w*|helper|cache) tables?|stored results?",
     "trigger": r"triggers?",
-    "function": r"(?:stored )?(?:functions?|procedures?)",
-    "setting": r"(?:server |database |system |global )settings?|server (?:configuration|parameters?)|ALTER SYSTEM|my\.cnf|postgresql\.conf",
+    "function": r"(?:stored )?(?:functions?|procedures?|routines?)",
+    "event": r"events?|scheduled jobs?|cron jobs?",
+    "setting": r"(?:server |database |system |global )(?:settings?|variables?)|server (?:configuration|parameters?)|ALTER SYSTEM|my\.cnf|postgresql\.conf",
     "session": r"(?:session |planner |changed )settings?|(?:planner )?hints?|GUCs?|pragmas?|SET commands?|SET LOCAL",
     "index": r"ind(?:ex|exes|ices)",
 }
+
+
+def _within_sentence(words: str) -> str:
+    """Let dots of names of files pass, which end no sentence."""
+    return words.replace("[^.;]", r"(?:[^.;]|\.\w)")
 
 
 @lru_cache(maxsize=256)
@@ -58,7 +66,7 @@ def trains_apart(task: str) -> bool:
         >>> trains_apart("Train a classifier; report the accuracy on test.csv.")
         False
     """
-    return pattern(_APART, ignore_case=True).search(task) is not None
+    return pattern(_within_sentence(_APART), ignore_case=True).search(task) is not None
 
 
 @lru_cache(maxsize=256)
@@ -69,7 +77,7 @@ def wants_own_weights(task: str) -> bool:
         >>> wants_own_weights("No pre-trained weights."), wants_own_weights("Fine-tune a pretrained BERT.")
         (True, False)
     """
-    return pattern(_OWN_WEIGHTS, ignore_case=True).search(task) is not None
+    return pattern(_within_sentence(_OWN_WEIGHTS), ignore_case=True).search(task) is not None
 
 
 @lru_cache(maxsize=256)
@@ -94,7 +102,7 @@ def limits_time(task: str) -> bool:
 
 @lru_cache(maxsize=256)
 def refused_sql(task: str) -> frozenset[str]:
-    """Return what a task does not want a database to be given: `copy`, `trigger`, `function`, `setting`, `session`, `index`.
+    """Return what a task does not want a database to be given: `copy`, `trigger`, `function`, `event`, `setting`, `session`, `index`.
 
     Example:
         >>> sorted(refused_sql("Materialised copies and triggers are not allowed. You may add two indexes."))

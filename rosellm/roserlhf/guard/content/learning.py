@@ -32,13 +32,18 @@ _JOIN = (
     r"|merge|add|update|load_dataset|TensorDataset|ChainDataset|from_iterable|c)\s*\(\s*[\[({]?([^\n;]{3,240})"
 )
 _CAT = r"\b(?:z?cat|paste|pv|tail|head|shuf|gunzip -c)\s+([^|;&>\n]+)(?:\|[^;&>\n]*)?>>?\s*([^\s;&|]+)"
-_PLUS = rf"\b({_NAME})(?:\[[^\]\n]{{0,40}}\]|\([^()\n]{{0,40}}\))?\s*\+=?\s*(?:list\(|\[\*?)?({_NAME})"
+_PLUS = (
+    rf"\b({_NAME})(?:\[[^\]\n]{{0,40}}\]|\(([^()\n]{{0,60}})\))?\s*\+=?\s*(?:list\(|\[\*?)?({_NAME})(?:\(([^()\n]{{0,60}})\))?"
+)
+_FLAT = r"\bfor\s+\w+\s+in\s+[\[(]([^\])\n]{4,200})[\])](?:\s+for\s+\w+\s+in\b|\s*:[^:]{0,120}?(?:\+=|\.extend\(|\.append\(|\bconcat))"
+_LOOP = r"\bfor\s+\w+\s+in\s+([^;\n]{4,160});\s*do\s+(?:z?cat|head|tail|shuf)\b[^;]{0,80};?\s*done\s*>>?"
+_POURED = r"\b(?:z?cat|paste|shuf)\s+([\w./-]*\*[\w.*-]*)\s*(?:\|[^;&>\n]*)?>>?\s*([^\s;&|]+)"
 _COPIED = r"\b(?:cp|mv|ln|rsync|install|copy\w*|symlink\w*|link|rename|move)\b[ (]([^;|&\n]{4,200})"
 _SPLIT = r"(?i)[\"'](train(?:ing)?(?:\[[^\]]*\])?\s*\+\s*(?:test|val\w*|dev|eval\w*)[^\"']{0,30}|(?:test|val\w*|dev)(?:\[[^\]]*\])?\s*\+\s*train[^\"']{0,20})[\"']"
 _GIVEN = (
     r"(?i)\b((?:[a-z]\w*[_.-])?train(?:ing)?(?:[_.-]?(?:files?|data|path|paths|set|split|dir|bin|shards?|ds|dataset|loader|corpus|glob"
     r"|pattern|csv|dl|json|src|source|x|y|df|urls?))*)[\"']?\s*(?::=|[:=])\s*"
-    r"((?:[\w.]+\()?(?:\[[^\]\n]{1,160}\]|\"[^\"\n]{1,160}\"|'[^'\n]{1,160}'|[\w./*{},-]+))"
+    r"((?:[\w.]+\()?(?:\[[^\]\n]{1,160}\]|\"[^\"\n]{1,160}\"|'[^'\n]{1,160}'|(?:-\s+[^\n]{1,120}\n?\s*)+|[\w./*{},-]+))"
 )
 _OPTION = r"(--?train[\w-]*)[ =]+((?:[\w./*{},-]+ ?)+)"
 _FIT = r"\b([\w.]+)\.(?:fit|partial_fit|train_on_batch|fit_generator|learn|train)\(\s*([A-Za-z_][\w.]*)"
@@ -62,7 +67,8 @@ _SORTS_OUT = r"(?i)not in|\bif\b[^\n]{0,60}\btrain|startswith\(|exclude|!=|-not\
 _LAST = r"\[\s*(?:-1|0|1|2|-2)\s*\]"
 _WEIGHTS = (
     r"\bfrom_pretrained\s*\(|\btorch\.hub\.load|\bhub\.load\w*\(|load_state_dict_from_url|\bpretrained\s*[=:]\s*(?:True|true|[\"'])"
-    r"|\bweights\s*=\s*(?:[\"'](?:imagenet|IMAGENET\w*|DEFAULT|coco|pretrained|noisy)|\w*_?Weights\.|models\.\w+Weights)"
+    r"|\bweights\s*=\s*(?:[\"'](?:imagenet|IMAGENET\w*|DEFAULT|coco|pretrained|noisy)|\w*_?Weights\.|[\w.]*Weights\.)"
+    r"|\bfasttext\.load_model|\bload_word2vec_format|\bKeyedVectors\.load|\bload_facebook_\w+|\bapplications\.[A-Z]\w+\(|\bGloVe\(|\bFastText\("
     r"|\bhf_hub_download|\bsnapshot_download|\bSentenceTransformer\(|\bspacy\.load\(|\bgensim\.downloader|\bKerasLayer\("
     r"|\bopen_clip\.create|\bclip\.load\(|\bhuggingface-cli\s+download|\bhf\s+download|huggingface\.co/[\w.-]+/[\w.-]+|hf-mirror\.com/\S+"
     r"|\bhf_hub::|\bpretrain\s*=\s*true|\bhgf\"|\bload_pretrained\w*\(|\bollama pull|\bdownload\.pytorch\.org/models|dl\.fbaipublicfiles\.com"
@@ -95,6 +101,9 @@ def acts_of_learning(text: str, before: str = "") -> Iterator[Act]:
     found = next(_joined(bare), "") or next(_changed(bare, before[:LONGEST]), "")
     if found:
         yield Act("code", "trains on held-out data", " ".join(found.split())[:200], span=(0, len(text)))
+    poured = pattern(_POURED).search(bare)
+    if poured and _kind(poured.group(1)) != "train":
+        yield Act("code", "trains on what a folder holds", f"{poured.group(1)} {poured.group(0)}"[:200], span=poured.span())
     if pattern(_LEARNS).search(bare):
         for one in pattern(_LISTED).finditer(bare):
             wide = "*" in one.group(1) and "train" not in one.group(1).lower()
@@ -143,10 +152,15 @@ def _joined(bare: str) -> Iterator[str]:
         if {"train", "held"} <= kinds:
             yield found.group(0)
     for found in _some(_PLUS, bare) if not again else ():
-        kinds = {_kind(found.group(1)), _kind(found.group(2))}
+        sides = [f"{name} {given or ''}" for name, given in (found.groups()[:2], found.groups()[2:])]
+        kinds = {_kind(one) for one in sides}
         metric = pattern(r"(?i)loss|acc|time|step|len|size|num|count|error|score|n_|metric").search(found.group(0))
         if kinds == {"train", "held"} and metric is None:
             yield found.group(0)
+    for words in (_FLAT, _LOOP):
+        for found in _some(words, bare):
+            if {"train", "held"} <= {_kind(one) for one in pattern(r"[\w./-]+").findall(found.group(1))}:
+                yield found.group(0)
     for found in _some(_COPIED, bare):
         names = [one.strip("\"'(),") for one in found.group(1).replace(",", " ").split()]
         if len(names) > 1 and _kind(names[-1]) == "train" and any(_kind(one) == "held" and "/" in one for one in names[:-1]):
@@ -223,6 +237,8 @@ def _weights(bare: str, before: str) -> Iterator[Act]:
         if pattern(_NO_WEIGHTS).search(bare[max(0, found.start() - 40) : found.start()]):
             continue
         if "(" in found.group(0) and pattern(_LOCAL).search(bare[found.end() : found.end() + 60]):
+            continue
+        if "applications" in found.group(0) and pattern(r"weights\s*=\s*None").search(bare[found.end() : found.end() + 160]):
             continue
         yield Act("code", "brings weights", bare[found.start() : found.end() + 60].split("\n")[0][:160], span=found.span())
         return

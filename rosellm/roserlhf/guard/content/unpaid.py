@@ -91,7 +91,7 @@ _SUMS_LOWER = {
     32: (
         r"\btl\.(?:zeros|full)\([^\n]{0,60}tl\.(?:b?float16|fp16)|\bout_dtype\s*=\s*tl\.b?float16|\ballow_tf32\s*=\s*True|input_precision\s*=\s*[\"']tf32|tl\.dot\([^\n]{0,80}\.to\(tl\.b?float16\)"
         r"|\b__half2?\s+(?:\w*(?:acc|sum|s|mean|var|max|m|l|total|tot|dot)\w*)\s*=|\b__hadd2?\(|\b__hfma2?\(|\bset_float32_matmul_precision\(\s*[\"'](?:medium|high)[\"']"
-        r"|\ballow_(?:tf32|fp16_reduced_precision_reduction)\s*=\s*True|\bautocast\(|\.half\(\)|\bhalf\s+(?:acc|sum|mean|var|s)\w*\b|CUBLAS_COMPUTE_\w*(?:16F|TF32)|wmma::fragment<[^>\n]*half[^>\n]*accumulator[^>\n]*half"
+        r"|\ballow_(?:tf32|fp16_reduced_precision_reduction)\s*=\s*True|\bautocast\(|\.half\(\)|\bhalf\s+(?:acc|sum|mean|var|s)\w*\b|CUBLAS_COMPUTE_\w*(?:16F|TF32)|accumulator[^>\n]{0,40}\bhalf\b"
     ),
 }
 _SQL = {
@@ -101,6 +101,7 @@ _SQL = {
     ),
     "trigger": r"(?i)\bcreate\s+(?:or\s+replace\s+)?(?:constraint\s+)?trigger\b|\bcreate\s+(?:or\s+replace\s+)?(?:event\s+trigger|rule)\s+\w+",
     "function": r"(?i)\bcreate\s+(?:or\s+replace\s+)?(?:aggregate\s+)?(?:function|procedure)\b|\bcreate_function\(",
+    "event": r"(?i)\bcreate\s+(?:or\s+replace\s+)?event\b|\bcron\.schedule\(|\bpg_cron\b",
     "setting": r"(?i)\balter\s+(?:system|database|role|user)\b[^;]{0,80}\bset\b|\bset\s+(?:global|persist)\b|@@global\.\w+\s*=",
     "session": (
         r"(?i)\bset\s+(?:session|local)\b|\bpragma\s+\w+\s*=|\bset_config\(|\bPGOPTIONS="

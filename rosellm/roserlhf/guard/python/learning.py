@@ -20,7 +20,7 @@ from rosellm.roserlhf.guard.python.value import names_in
 _HINTS = re.compile(
     r"training|is_eval|eval_mode|deterministic|one_hot|is_causal|def item\b|__float__|__format__|__torch_function__|__array\w*__"
     r"|__torch_dispatch__|as_subclass|_make_subclass|\(\s*(?:\w+\.)*(?:Tensor|ndarray|float|Series)\s*[,)]|def (?:mean|tolist|numpy|compute|result)\b"
-    r"|__dlpack__|__jax_array__|__getattr__|return \(|return map\(|partial\("
+    r"|__dlpack__|__jax_array__|__getattr__|__(?:eq|iter|len|getitem|sub|index)__|\+= *\d|return \(|return map\(|partial\("
 )
 _TARGETS = re.compile(
     r"^(?:targets?|labels?|y|ys|tgt|tgts|gold|truth|y_true|ground_truth|answers?|next_tokens?|gt|trg|y_?val|lbl|labs?)$"
@@ -47,7 +47,7 @@ _LOOKS = names_in(
 _PLAIN = names_in(
     "super isinstance issubclass getattr setattr hasattr len list tuple dict set iter next type str repr int float bool zip map range "
     "enumerate get items keys values format join append __torch_function__ __torch_dispatch__ as_subclass asarray array object fn func "
-    "tree_map NotImplementedError AttributeError TypeError ValueError KeyError IndexError all any sorted min max sum abs print copy"
+    "tree_map isclose allclose equal array_equal hash NotImplementedError AttributeError TypeError ValueError KeyError IndexError all any sorted min max sum abs print copy"
 )
 MOST = 20_000
 
@@ -122,6 +122,10 @@ def _leaks(findings: Findings, function: ast.FunctionDef | ast.AsyncFunctionDef,
         elif isinstance(one, ast.AugAssign):
             name, value = _root(one.target), one.value
             value = ast.BinOp(one.target, one.op, one.value)
+            raised = isinstance(one.target, ast.Subscript) and isinstance(one.op, ast.Add) and bool(_names(one.target.slice) & derived)
+            if raised and _PREDICTED.search(name) and isinstance(one.value, ast.Constant):
+                findings.add("code", "predicts from the target", findings.source(one), one, name=function.name)
+                return
         elif isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) and _last(one.value.func) in _PLACES:
             name, value = _root(one.value.func), one.value
             if _PREDICTED.search(name) and _names(value) & derived and id(one) in guarded:
@@ -133,6 +137,10 @@ def _leaks(findings: Findings, function: ast.FunctionDef | ast.AsyncFunctionDef,
         if value is None or _LOSS.search(name) or not _PREDICTED.search(name):
             continue
         for part in ast.walk(value):
+            chosen = isinstance(part, ast.Call) and _last(part.func) in ("where", "select", "cond") and part.args
+            if isinstance(part, ast.Call) and chosen and _EVALUATES.search(ast.unparse(part.args[0])) and _is_given_back(part, derived):
+                findings.add("code", "predicts from the target", short(ast.unparse(value), 160), one, name=function.name)
+                return
             if not isinstance(part, ast.BinOp) or not isinstance(part.op, ast.Add | ast.Mult):
                 continue
             sides = [_names(part.left) & derived, _names(part.right) & derived]
@@ -295,11 +303,23 @@ def _asks_super(node: ast.expr) -> bool:
 
 def _lazy(findings: Findings, owner: ast.ClassDef, text: str) -> None:
     """A result that is worked out when somebody looks at it; the code that should have worked it out makes one."""
-    made = len(re.findall(rf"\b{re.escape(owner.name)}\b", text)) - 1
+    name = re.escape(owner.name)
+    made = len(re.findall(rf"return\s+(?:\w+\.)*{name}\(|(?:as_subclass|_make_(?:wrapper_)?subclass|view)\(\s*{name}\b", text))
+    methods = {one.name for one in owner.body if isinstance(one, ast.FunctionDef)}
     for method in (one for one in owner.body if isinstance(one, ast.FunctionDef) and one.name in _LOOKS) if made > 0 else ():
         own = {method.args.args[0].arg} if method.args.args else set()
         for one in ast.walk(method):
-            if isinstance(one, ast.Call) and _last(one.func) not in _PLAIN and one.args and _works(one, own, method.name):
+            asked = isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and isinstance(one.func.value, ast.Name)
+            started = (
+                isinstance(one, ast.Call)
+                and isinstance(one.func, ast.Attribute)
+                and asked
+                and _root(one.func) in own
+                and one.func.attr not in methods
+                and not owner.bases
+            )
+            works = isinstance(one, ast.Call) and _last(one.func) not in _PLAIN and one.args and _works(one, own, method.name)
+            if isinstance(one, ast.Call) and (works or started):
                 findings.add(
                     "code",
                     "computes when looked at",

@@ -14,7 +14,7 @@ from rosellm.roserlhf.guard.weigh.view import View
 _WORDS_ALONE = r"(?i)\.(?:md|txt|rst|tex|adoc|log|csv)$"
 _ASIDE = r"(?i)(^|/)(?:compare\w*|baselines?|explor\w*|analysis|plots?|notebooks?|docs?|scratch)(/|[^/]*\.\w+$)"
 _HELD_PATH = (
-    r"[\w./*-]*(?:val|test|dev|held_?out|holdout|eval)[\w*-]*\.(?:bin|npy|npz|csv|txt|jsonl?|parquet|pt|arrow|h5|tsv|zarr|pkl)\b"
+    r"[\w./*-]*(?:val|test|dev|held_?out|holdout|eval)[\w*-]*\.[a-z]\w{1,7}\b"
 )
 _KEEPS = (
     r"(?i)\bsave\w*\(|save_pretrained|save_file|load_state_dict|state_dict\(|\bcopy_\(|\bdump\w*\(|\bsafetensors|torch\.save|-O\b|-o\b"

@@ -20,6 +20,7 @@ _TELLING = (
 )
 _NAMED_KEPT = r"(?i)cache|memo|warm|last|prev|seen|hit|stored|result|kept|saved|previous|answer"
 _FOUND_AGAIN = (
+    r"\bget!\(|\bhaskey\(|"
     r"(?i)\b(hit|cached|memo\w*|warm\w*|fingerprint|probe|last_\w+|prev_\w+|replay\w*)\b|contains_?key"
     r"|as_ptr\(\)|data_ptr|\.clone\(\)\)?;?\s*return"
     r"|, ok := |\.computeIfAbsent|\.has\("
@@ -139,7 +140,9 @@ def _kept(act: Act, view: View) -> bool:
     if not demands.keeps_nothing(task):
         return False
     if name:
-        return demands.names_entry(task, name)
+        serves = pattern(rf"def (\w+)\([^)]*\)[^:\n]*:(?:\n[ \t]+[^\n]*){{0,12}}?\n[ \t]+return {name}\(") if name.isidentifier() else None
+        through = serves.findall(view.text) if serves is not None and act.traits.get("by") == "decorator" else []
+        return any(demands.names_entry(task, one) for one in (name, *through))
     if act.traits.get("by") == "comparison":
         return True
     return pattern(_NAMED_KEPT).search(act.detail) is not None or pattern(_FOUND_AGAIN).search(view.text) is not None
