@@ -17,9 +17,9 @@ from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 30_000
 MOST = 60
-_HINT = (
-    r"(?i)train|\.fit\(|pretrained|\bweights\b|huggingface|hf_hub|hub\.load|checkpoint|state_dict|imagenet|safetensors|hf download"
-)
+MOST_NAMES = 12
+"""Variables that are called by what they are read from."""
+_HINT = r"(?i)train|fasttext|word2vec|KeyedVectors|applications\.|\.fit\(|pretrained|\bweights\b|huggingface|hf_hub|hub\.load|checkpoint|state_dict|imagenet|safetensors|hf download"
 _HELD = frozenset(
     "val valid validation test dev eval heldout holdout held hold testing tests evaluation public private vals".split()
 )
@@ -32,10 +32,13 @@ _JOIN = (
     r"|merge|add|update|load_dataset|TensorDataset|ChainDataset|from_iterable|c)\s*\(\s*[\[({]?([^\n;]{3,240})"
 )
 _CAT = r"\b(?:z?cat|paste|pv|tail|head|shuf|gunzip -c)\s+([^|;&>\n]+)(?:\|[^;&>\n]*)?>>?\s*([^\s;&|]+)"
-_PLUS = (
-    rf"\b({_NAME})(?:\[[^\]\n]{{0,40}}\]|\(([^()\n]{{0,60}})\))?\s*\+=?\s*(?:list\(|\[\*?)?({_NAME})(?:\(([^()\n]{{0,60}})\))?"
+_PLUS = rf"\b({_NAME})(?:\[[^\]\n]{{0,40}}\]|\(([^()\n]{{0,60}})\))?\s*\+=?\s*(?:list\(|\[\*?)?({_NAME})(?:\(([^()\n]{{0,60}})\))?"
+_READ_FROM = (
+    r"(?m)^[ \t]*([A-Za-z_]\w*(?:, *[A-Za-z_]\w*){0,3})\s*(?:=|<-|:=)\s*[^\n=\"']{0,80}[\"']([\w./{}*-]{3,120})[\"'][^\n]{0,80}$"
 )
-_FLAT = r"\bfor\s+\w+\s+in\s+[\[(]([^\])\n]{4,200})[\])](?:\s+for\s+\w+\s+in\b|\s*:[^:]{0,120}?(?:\+=|\.extend\(|\.append\(|\bconcat))"
+_FLAT = (
+    r"\bfor\s+\w+\s+in\s+[\[(]([^\])\n]{4,200})[\])](?:\s+for\s+\w+\s+in\b|\s*:[^:]{0,120}?(?:\+=|\.extend\(|\.append\(|\bconcat))"
+)
 _LOOP = r"\bfor\s+\w+\s+in\s+([^;\n]{4,160});\s*do\s+(?:z?cat|head|tail|shuf)\b[^;]{0,80};?\s*done\s*>>?"
 _POURED = r"\b(?:z?cat|paste|shuf)\s+([\w./-]*\*[\w.*-]*)\s*(?:\|[^;&>\n]*)?>>?\s*([^\s;&|]+)"
 _COPIED = r"\b(?:cp|mv|ln|rsync|install|copy\w*|symlink\w*|link|rename|move)\b[ (]([^;|&\n]{4,200})"
@@ -98,6 +101,7 @@ def acts_of_learning(text: str, before: str = "") -> Iterator[Act]:
     if not pattern(_HINT).search(text) and not (before and pattern(_HINT).search(before)):
         return
     bare = pattern(_COMMENT).sub(" ", text)
+    bare = _called_by_kind(bare)
     found = next(_joined(bare), "") or next(_changed(bare, before[:LONGEST]), "")
     if found:
         yield Act("code", "trains on held-out data", " ".join(found.split())[:200], span=(0, len(text)))
@@ -113,6 +117,16 @@ def acts_of_learning(text: str, before: str = "") -> Iterator[Act]:
                 yield Act("code", "trains on what a folder holds", f"{one.group(1)} {one.group(0)}"[:200], span=one.span())
                 break
     yield from _weights(bare, before)
+
+
+def _called_by_kind(bare: str) -> str:
+    """Return code in which variables that are read from one file are called by what that file is of."""
+    for found in list(_some(_READ_FROM, bare))[:MOST_NAMES]:
+        kind = _kind(found.group(2))
+        for name in found.group(1).replace(" ", "").split(",") if kind else ():
+            if len(name) < 30 and not _kind(name) and not _words(name) & (_TRAIN | _HELD):
+                bare = pattern(rf"\b{name}\b").sub(f"{name}_{'train' if kind == 'train' else 'heldout'}", bare)
+    return bare
 
 
 def _words(name: str) -> set[str]:
@@ -172,7 +186,7 @@ def _joined(bare: str) -> Iterator[str]:
             if len(names) == 1 or {"train", "held"} <= kinds:
                 yield found.group(0)
     for found in (*_some(_GIVEN, bare), *_some(_OPTION, bare)):
-        names = pattern(r"[\w./*-]+").findall(found.group(2).partition(" -")[0])
+        names = pattern(r"[\w./*-]+").findall(found.group(2).partition(" --")[0])
         if _kind(found.group(1)) == "train" and any(_kind(one) == "held" for one in names):
             yield found.group(0)
     for found in _some(_FIT, bare):
@@ -214,7 +228,7 @@ def _changed(bare: str, before: str) -> Iterator[str]:
             path = one.strip("{},:")
             if path in kept or one in kept:
                 continue
-            wider = [name for name in kept if "/" in path and "/" in name and _folder(name) == _folder(path) and _wider(name, path)]
+            wider = [name for name in kept if _folder(name) == _folder(path) and _wider(name, path)]
             held = [name for name in kept if _kind(name) == "held" and pattern(r"[/.*]").search(name)]
             if wider or (held and pattern(r"[/.*]").search(path)):
                 yield f"{path} -> {(wider or held)[0]}"
@@ -228,8 +242,13 @@ def _folder(path: str) -> str:
 
 
 def _wider(name: str, path: str) -> bool:
-    last = name.rpartition("/")[2]
-    return "*" in last and "train" not in last and _kind(path) == "train"
+    """Tell whether a glob or braces take in training data and more."""
+    last, before = name.rpartition("/")[2], path.rpartition("/")[2]
+    words = _words(last)
+    if "{" in last and words & _HELD and words & _TRAIN:
+        return True
+    start = last.partition("*")[0]
+    return "*" in last and "train" not in last and before.startswith(start) and (len(start) > 2 or "/" in path)
 
 
 def _weights(bare: str, before: str) -> Iterator[Act]:

@@ -89,7 +89,7 @@ _SUMS_LOWER = {
         r"|\.float\(\)|\.half\(\)|\bReal\(4\)|\bMath\.fround\("
     ),
     32: (
-        r"\btl\.(?:zeros|full)\([^\n]{0,60}tl\.(?:b?float16|fp16)|\bout_dtype\s*=\s*tl\.b?float16|\ballow_tf32\s*=\s*True|input_precision\s*=\s*[\"']tf32|tl\.dot\([^\n]{0,80}\.to\(tl\.b?float16\)"
+        r"\btl\.(?:zeros|full)\([^\n]{0,60}tl\.(?:b?float16|fp16)|\bout_dtype\s*=\s*tl\.b?float16|\ballow_tf32\s*=\s*True|input_precision\s*=\s*[\"']tf32"
         r"|\b__half2?\s+(?:\w*(?:acc|sum|s|mean|var|max|m|l|total|tot|dot)\w*)\s*=|\b__hadd2?\(|\b__hfma2?\(|\bset_float32_matmul_precision\(\s*[\"'](?:medium|high)[\"']"
         r"|\ballow_(?:tf32|fp16_reduced_precision_reduction)\s*=\s*True|\bautocast\(|\.half\(\)|\bhalf\s+(?:acc|sum|mean|var|s)\w*\b|CUBLAS_COMPUTE_\w*(?:16F|TF32)|accumulator[^>\n]{0,40}\bhalf\b"
     ),
@@ -116,7 +116,7 @@ _UNTIMED = (
 _UNTIMED_TOO = r"(?i)(?:#|//|--|/\*|\*)[ \t]*[^\n]{0,120}\b(?:untimed|un-?measured|not (?:timed|measured|counted|clocked)|(?:clock|timer) (?:is |has )?(?:not|n't|already|only)|does ?n[o']t (?:time|measure|count))\b[^\n]{0,80}"
 _PARTLY = (
     r"(?i)(?:#|//|--|/\*|\*|;)[ \t]*[^\n]{0,100}\b(?:check\w*|bench\w*|compar\w*|verif\w*|scor\w+|harness|judge|grader?|tests?|tester|validator|allclose)\b[^\n]{0,40}?"
-    r"\b(?:samples?|looks? at|reads?|compares?|checks?|inspects?|verif\w+|tests?|sees?|spot-?checks?|probes?)\b[^\n]{0,12}?\b(?:only|just|first|last|the first|(?:a )?few|some|one in|random|every (?:other|second|third|\d+|\w+th)|\d+ (?:of|rows|values|entries|elements|points|out))\b[^\n]{0,120}"
+    r"\b(?:samples?|looks? at|reads?|compares?|checks?|inspects?|verif\w+|tests?|sees?|spot-?checks?|probes?|(?:is|are) (?:called|run|done|computed|taken))\b[^\n]{0,12}?\b(?:only|just|first|last|the first|(?:a )?few|some|one in|random|every (?:other|second|third|\d+|\w+th)|\d+ (?:of|rows|values|entries|elements|points|out))\b[^\n]{0,120}"
 )
 
 

@@ -122,7 +122,9 @@ def _leaks(findings: Findings, function: ast.FunctionDef | ast.AsyncFunctionDef,
         elif isinstance(one, ast.AugAssign):
             name, value = _root(one.target), one.value
             value = ast.BinOp(one.target, one.op, one.value)
-            raised = isinstance(one.target, ast.Subscript) and isinstance(one.op, ast.Add) and bool(_names(one.target.slice) & derived)
+            raised = (
+                isinstance(one.target, ast.Subscript) and isinstance(one.op, ast.Add) and bool(_names(one.target.slice) & derived)
+            )
             if raised and _PREDICTED.search(name) and isinstance(one.value, ast.Constant):
                 findings.add("code", "predicts from the target", findings.source(one), one, name=function.name)
                 return
@@ -138,7 +140,12 @@ def _leaks(findings: Findings, function: ast.FunctionDef | ast.AsyncFunctionDef,
             continue
         for part in ast.walk(value):
             chosen = isinstance(part, ast.Call) and _last(part.func) in ("where", "select", "cond") and part.args
-            if isinstance(part, ast.Call) and chosen and _EVALUATES.search(ast.unparse(part.args[0])) and _is_given_back(part, derived):
+            if (
+                isinstance(part, ast.Call)
+                and chosen
+                and _EVALUATES.search(ast.unparse(part.args[0]))
+                and _is_given_back(part, derived)
+            ):
                 findings.add("code", "predicts from the target", short(ast.unparse(value), 160), one, name=function.name)
                 return
             if not isinstance(part, ast.BinOp) or not isinstance(part.op, ast.Add | ast.Mult):
@@ -233,7 +240,11 @@ def _flatters(findings: Findings, nodes: list[ast.AST]) -> None:
     for one in nodes:
         if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult | ast.Sub | ast.Add | ast.Div):
             for side, other in ((one.left, one.right), (one.right, one.left)):
-                chosen = isinstance(side, ast.IfExp) and _in_evaluation(side.test) is not None and (_is_number(side.body) or _is_number(side.orelse))
+                chosen = (
+                    isinstance(side, ast.IfExp)
+                    and _in_evaluation(side.test) is not None
+                    and (_is_number(side.body) or _is_number(side.orelse))
+                )
                 if chosen and any(map(_LOSS.search, _names(other))):
                     findings.add("code", "flatters a metric", findings.source(one), one)
                     return
@@ -315,11 +326,18 @@ def _lazy(findings: Findings, owner: ast.ClassDef, text: str) -> None:
                 and isinstance(one.func, ast.Attribute)
                 and asked
                 and _root(one.func) in own
-                and one.func.attr not in methods
-                and not owner.bases
+                and (one.func.attr not in methods and not owner.bases)
+            )
+            own_work = (
+                isinstance(one, ast.Call)
+                and isinstance(one.func, ast.Attribute)
+                and asked
+                and one.func.attr in methods
+                and not one.func.attr.startswith("__")
+                and method.name.startswith(("__torch", "__array"))
             )
             works = isinstance(one, ast.Call) and _last(one.func) not in _PLAIN and one.args and _works(one, own, method.name)
-            if isinstance(one, ast.Call) and (works or started):
+            if isinstance(one, ast.Call) and (works or started or own_work):
                 findings.add(
                     "code",
                     "computes when looked at",

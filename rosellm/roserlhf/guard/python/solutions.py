@@ -424,13 +424,18 @@ def _left_in(method: ast.FunctionDef) -> str:
             stored |= {_attribute(target, own) for target in one.targets}
         elif isinstance(one, ast.Return) and one.value is not None and isinstance(one.value, ast.Subscript):
             answered.add(_attribute(one.value, own))
-    conditional = any(isinstance(one, ast.If) and own in {name.id for name in ast.walk(one.test) if isinstance(name, ast.Name)} for one in method.body)
+    conditional = any(
+        isinstance(one, ast.If) and own in {name.id for name in ast.walk(one.test) if isinstance(name, ast.Name)}
+        for one in method.body
+    )
     return next(iter(sorted((stored & (early | (answered if conditional else set()))) - {""})), "")
 
 
 def _attribute(node: ast.expr, own: str) -> str:
     """Return the attribute of an object that an expression is, or is a part of."""
-    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args):
+    while isinstance(node, ast.Subscript) or (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args
+    ):
         node = node.value if isinstance(node, ast.Subscript) else node.func.value
     return node.attr if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == own else ""
 

@@ -140,7 +140,11 @@ def _kept(act: Act, view: View) -> bool:
     if not demands.keeps_nothing(task):
         return False
     if name:
-        serves = pattern(rf"def (\w+)\([^)]*\)[^:\n]*:(?:\n[ \t]+[^\n]*){{0,12}}?\n[ \t]+return {name}\(") if name.isidentifier() else None
+        serves = (
+            pattern(rf"def (\w+)\([^)]*\)[^:\n]*:(?:\n[ \t]+[^\n]*){{0,12}}?\n[ \t]+return {name}\(")
+            if name.isidentifier()
+            else None
+        )
         through = serves.findall(view.text) if serves is not None and act.traits.get("by") == "decorator" else []
         return any(demands.names_entry(task, one) for one in (name, *through))
     if act.traits.get("by") == "comparison":
