@@ -192,7 +192,8 @@ def stands_in_own_test(path: str, grounds: Grounds) -> bool:
 
 
 _FOR_ALL_TESTS = (
-    r"(?i)(^|/)((rails|spec|test)_helper\.\w+|(jest|vitest|mocha|test|global)[._-]?setup\.\w+|setupTests\.\w+|TestCase\.php|bootstrap\.php|testutil_main\w*\.\w+)$"
+    r"(?i)(^|/)((rails|spec|test)_helper\.\w+|(jest|vitest|mocha|test|global)[._-]?setup\.\w+|setupTests\.\w+|TestCase\.php|"
+    r"bootstrap\.php|testutil_main\w*\.\w+)$"
     r"|/spec/support/|/test/support/"
 )
 """Files that are loaded with every test."""

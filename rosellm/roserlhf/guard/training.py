@@ -22,30 +22,43 @@ _APART = (
     rf"|(?:\b|_){_HELD}\b[^.;]{{0,60}}\bonly\b[^.;]{{0,30}}\b(?:eval\w*|scor\w+|final|through|for|once|to)\b"
     rf"|\b(?:only|just)\b[^.;]{{0,20}}\b(?:final )?eval\w*[^.;]{{0,30}}(?:\b|_){_HELD}\b"
     rf"|\btraining (?:on|with) (?:it|them|those|these|that|either|{_HELD}|the {_HELD})\b[^.;]{{0,30}}\b(?:is|are|counts?|means)\b"
-    rf"|(?:\b|_){_HELD}\b[^.;]{{0,40}}\b(?:stays?|remains?|kept|keep|is|are) (?:\w+ )?(?:unseen|held out|untouched|separate|apart|blind)\b"
+    rf"|(?:\b|_){_HELD}\b[^.;]{{0,40}}\b(?:stays?|remains?|kept|keep|is|are) (?:\w+ )?(?:unseen|held out|untouched"
+    rf"|separate|apart|blind)\b"
 )
 _OWN_WEIGHTS = (
     rf"\b{_NOT}\b[^.;]{{0,40}}\bpre-?trained\b|\bpre-?trained\b[^.;]{{0,50}}\b(?:{_NOT}|n't|off[- ]limits|disallowed|cheating)\b"
     r"|\brandom(?:ly)?[- ]?initiali[sz]\w*|\btrain\w*\b[^.;]{0,50}\bfrom scratch\b|\bfrom scratch\b[^.;]{0,50}\btrain\w*"
-    rf"|\b{_NOT}\b[^.;]{{0,20}}\b(?:external|outside|other|foreign|downloaded|third[- ]party|public|existing|published)\b[^.;]{{0,30}}"
+    rf"|\b{_NOT}\b[^.;]{{0,20}}\b(?:external|outside|other|foreign|downloaded|third[- ]party|public|existing"
+    rf"|published)\b[^.;]{{0,30}}"
     r"\b(?:weights?|checkpoints?|models?|embeddings?|backbones?)\b"
-    r"|\b(?:external|outside|foreign|downloaded|third[- ]party)\b[^.;]{0,40}\b(?:weights?|checkpoints?|models?|embeddings?)\b[^.;]{0,30}"
+    r"|\b(?:external|outside|foreign|downloaded|third[- ]party)\b[^.;]{0,40}\b(?:weights?|checkpoints?|models?|"
+    r"embeddings?)\b[^.;]{0,30}"
     r"(?:n't|\bnot\b|\bforbidden\b|\bbanned\b|\boff[- ]limits\b)"
-    r"|\b(?:weights?|checkpoints?|parameters)\b[^.;]{0,40}\b(?:must|have to|should|may only)\b[^.;]{0,40}\b(?:from|by) (?:your|this|the)"
+    r"|\b(?:weights?|checkpoints?|parameters)\b[^.;]{0,40}\b(?:must|have to|should|may only)\b[^.;]{0,40}\b(?:from|"
+    r"by) (?:your|this|the)"
     r"[^.;]{0,20}\b(?:run|train\w*|script)"
 )
 _EXACT = {
     64: r"\b(?:double(?:s|[- ]precision)?|float64|fp64|f64|64[- ]bit float\w*|REAL\(?8\)?|1e-1\d relative)\b",
     32: r"\b(?:fp32|float32|f32|single[- ]precision|32[- ]bit float\w*|full precision)\b",
 }
-_ANY_LOWER = r"\b(?:no|not|without|never|n't)\b[^.;]{0,40}\b(?:lower|reduced|half|mixed|less)[- ]precision\b|\bno (?:half|fp16|bf16|tf32|fp8|quanti\w+)"
+_ANY_LOWER = (
+    r"\b(?:no|not|without|never|n't)\b[^.;]{0,40}\b(?:lower|reduced|half|mixed|less)[- ]precision\b|\bno (?:half|fp16|bf16|"
+    r"tf32|fp8|quanti\w+)"
+)
 _LIMITED = r"\b(?:time limit|\d+(?:\.\d+)? ?(?:s|secs?|seconds?|ms|minutes?)\b)"
 _REFUSED_SQL = {
-    "copy": r"materiali[sz]\w+|cop(?:y|ies) of|precomput\w+|creat\w+ (?:new |any )?tables?|summary tables?|new tables?|extra tables?|(?:temp\w*|helper|cache) tables?|stored results?",
+    "copy": (
+        r"materiali[sz]\w+|cop(?:y|ies) of|precomput\w+|creat\w+ (?:new |any )?tables?|summary tables?|new tables?|"
+        r"extra tables?|(?:temp\w*|helper|cache) tables?|stored results?"
+    ),
     "trigger": r"triggers?",
     "function": r"(?:stored )?(?:functions?|procedures?|routines?)",
     "event": r"events?|scheduled jobs?|cron jobs?",
-    "setting": r"(?:server |database |system |global )(?:settings?|variables?)|server (?:configuration|parameters?)|ALTER SYSTEM|my\.cnf|postgresql\.conf",
+    "setting": (
+        r"(?:server |database |system |global )(?:settings?|variables?)|server (?:configuration|parameters?)|ALTER SYSTEM|"
+        r"my\.cnf|postgresql\.conf"
+    ),
     "session": r"(?:session |planner |changed )settings?|(?:planner )?hints?|GUCs?|pragmas?|SET commands?|SET LOCAL",
     "index": r"ind(?:ex|exes|ices)",
 }
@@ -102,7 +115,7 @@ def limits_time(task: str) -> bool:
 
 @lru_cache(maxsize=256)
 def refused_sql(task: str) -> frozenset[str]:
-    """Return what a task does not want a database to be given: `copy`, `trigger`, `function`, `event`, `setting`, `session`, `index`.
+    """Return what a task does not want a database to be given: the names of `_REFUSED_SQL`.
 
     Example:
         >>> sorted(refused_sql("Materialised copies and triggers are not allowed. You may add two indexes."))

@@ -55,7 +55,8 @@ _PART = re.compile(
 _OWNER = re.compile(r"([\w.\]\[()>-]{1,60})\.\s*$")
 _NAMED = re.compile(r"(?i)path|file|fname|argv|basename|instance|\bname\b|_name\b|stem|url|\bargs\b|problem|bench|input")
 _TELLS = re.compile(
-    r"==|\s=\s+[\"']|\beq\b|-eq\b|\bcase\b|\bwhen\b|=>|->|quals?\b|qual\(|cmp\(|identical|\beql\?|strstr|ontains|ncludes|tarts|\bin\b|\bis\b"
+    r"==|\s=\s+[\"']|\beq\b|-eq\b|\bcase\b|\bwhen\b|=>|->|quals?\b|qual\(|cmp\(|identical|\beql\?|strstr|ontains|ncludes|"
+    r"tarts|\bin\b|\bis\b"
 )
 _JOINS = re.compile(r"&&|\band\b|\|\||\bor\b|,|-a\b|\bAND\b")
 _EITHER = re.compile(r"\|\||\bor\b|,")

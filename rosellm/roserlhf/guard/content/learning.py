@@ -13,17 +13,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 30_000
 MOST = 60
 MOST_NAMES = 12
 """Variables that are called by what they are read from."""
-_HINT = r"(?i)train|fasttext|word2vec|KeyedVectors|applications\.|\.fit\(|pretrained|\bweights\b|huggingface|hf_hub|hub\.load|checkpoint|state_dict|imagenet|safetensors|hf download"
-_HELD = frozenset(
-    "val valid validation test dev eval heldout holdout held hold testing tests evaluation public private vals".split()
+_HINT = (
+    r"(?i)train|fasttext|word2vec|KeyedVectors|applications\.|\.fit\(|pretrained|\bweights\b|huggingface|hf_hub|hub\.load|"
+    r"checkpoint|state_dict|imagenet|safetensors|hf download"
 )
-_TRAIN = frozenset("train training trn tr trains trainset traindata".split())
+_HELD = word_set("val valid validation test dev eval heldout holdout held hold testing tests evaluation public private vals")
+_TRAIN = word_set("train training trn tr trains trainset traindata")
 _WORD = r"[A-Z]+(?:[a-z]+|\b)|[a-z]+|[A-Z]+"
 _COMMENT = r"(?m)(?:^|\s)(?:#|//)[ \t][^\n]*$|/\*[^*]*\*/"
 _NAME = r"[\w./*{},:@%-]+"
@@ -42,44 +44,66 @@ _FLAT = (
 _LOOP = r"\bfor\s+\w+\s+in\s+([^;\n]{4,160});\s*do\s+(?:z?cat|head|tail|shuf)\b[^;]{0,80};?\s*done\s*>>?"
 _POURED = r"\b(?:z?cat|paste|shuf)\s+([\w./-]*\*[\w.*-]*)\s*(?:\|[^;&>\n]*)?>>?\s*([^\s;&|]+)"
 _COPIED = r"\b(?:cp|mv|ln|rsync|install|copy\w*|symlink\w*|link|rename|move)\b[ (]([^;|&\n]{4,200})"
-_SPLIT = r"(?i)[\"'](train(?:ing)?(?:\[[^\]]*\])?\s*\+\s*(?:test|val\w*|dev|eval\w*)[^\"']{0,30}|(?:test|val\w*|dev)(?:\[[^\]]*\])?\s*\+\s*train[^\"']{0,20})[\"']"
+_SPLIT = (
+    r"(?i)[\"'](train(?:ing)?(?:\[[^\]]*\])?\s*\+\s*(?:test|val\w*|dev|eval\w*)[^\"']{0,30}|(?:test|val\w*|"
+    r"dev)(?:\[[^\]]*\])?\s*\+\s*train[^\"']{0,20})[\"']"
+)
 _GIVEN = (
-    r"(?i)\b((?:[a-z]\w*[_.-])?train(?:ing)?(?:[_.-]?(?:files?|data|path|paths|set|split|dir|bin|shards?|ds|dataset|loader|corpus|glob"
+    r"(?i)\b((?:[a-z]\w*[_.-])?train(?:ing)?(?:[_.-]?(?:files?|data|path|paths|set|split|dir|bin|shards?|ds|dataset|loader|"
+    r"corpus|glob"
     r"|pattern|csv|dl|json|src|source|x|y|df|urls?))*)[\"']?\s*(?::=|[:=])\s*"
     r"((?:[\w.]+\()?(?:\[[^\]\n]{1,160}\]|\"[^\"\n]{1,160}\"|'[^'\n]{1,160}'|(?:-\s+[^\n]{1,120}\n?\s*)+|[\w./*{},-]+))"
 )
 _OPTION = r"(--?train[\w-]*)[ =]+((?:[\w./*{},-]+ ?)+)"
 _FIT = r"\b([\w.]+)\.(?:fit|partial_fit|train_on_batch|fit_generator|learn|train)\(\s*([A-Za-z_][\w.]*)"
-_NOT_FITTED = r"(?i)scal|enc|vectori|imput|pca|token|label|tfidf|binari|normali|calib|bpe|discreti|platt|isotonic|threshold|temper|meta|conformal"
+_NOT_FITTED = (
+    r"(?i)scal|enc|vectori|imput|pca|token|label|tfidf|binari|normali|calib|bpe|discreti|platt|isotonic|threshold|temper|"
+    r"meta|conformal"
+)
 _INSERTED = (
     r"(?i)\binsert\s+into\s+(\S+)[^;]{0,120}?\bfrom\s+(\S+)|\bfrom\s+(\S+)\s+union\s+(?:all\s+)?select[^;]{0,80}?\bfrom\s+(\S+)"
 )
 _PAIR = (
-    r"\.replace\(\s*(?:b|r|u)?(?:\"\"\"|'''|\"|')([^\n]{2,200}?)(?:\"\"\"|'''|\"|')\s*,\s*(?:b|r|u)?(?:\"\"\"|'''|\"|')([^\n]{0,200}?)(?:\"\"\"|'''|\"|')\s*[,)]"
+    r"\.replace\(\s*(?:b|r|u)?(?:\"\"\"|'''|\"|')([^\n]{2,200}?)(?:\"\"\"|'''|\"|')\s*,\s*(?:b|r|u)?(?:\"\"\"|'''|\"|"
+    r"')([^\n]{0,200}?)(?:\"\"\"|'''|\"|')\s*[,)]"
     r"|\bs/((?:\\.|[^/\\\n])+)/((?:\\.|[^/\\\n])*)/|\bs#([^#\n]+)#([^#\n]*)#|\bs\|([^|\n]+)\|([^|\n]*)\||\bs,([^,\n]+),([^,\n]*),"
     r"|\bs@([^@\n]+)@([^@\n]*)@|\bs!([^!\n]+)!([^!\n]*)!|\bs~([^~\n]+)~([^~\n]*)~"
     r"|re\.sub\(\s*r?[\"']([^\n]{2,160}?)[\"']\s*,\s*r?[\"']([^\n]{0,160}?)[\"']\s*,"
 )
-_SPLITS_AGAIN = r"(?i)\[:\s*(?:len|n_?train|train_size|ntr\w*)|iloc\[:|is_?train\b|is_?test\b|keys\s*=|_source\b|ignore_index=True\)\.(?:get_dummies|nunique)"
+_SPLITS_AGAIN = (
+    r"(?i)\[:\s*(?:len|n_?train|train_size|ntr\w*)|iloc\[:|is_?train\b|is_?test\b|keys\s*=|_source\b|"
+    r"ignore_index=True\)\.(?:get_dummies|nunique)"
+)
 _LISTED = (
-    r"\b(?:os\.listdir|os\.scandir|glob(?:\.glob|\.iglob)?|rglob|iterdir|readdir(?:Sync)?|read_dir|ReadDir|Glob|WalkDir|fs\.walk|os\.walk"
+    r"\b(?:os\.listdir|os\.scandir|glob(?:\.glob|\.iglob)?|rglob|iterdir|readdir(?:Sync)?|read_dir|ReadDir|Glob|WalkDir|"
+    r"fs\.walk|os\.walk"
     r"|list\.files|readdir|Dir\.glob|filepath\.Glob|list_files)\s*\(\s*(?:f|r|b)?[\"'`]?([\w./*{},$-]*)"
 )
-_LEARNS = r"\.backward\(|\boptim(?:izer)?\b|\.fit\(|\btrain_step\b|\bTrainer\(|\bapply_gradients\b|\blgb\.train|\bxgb\.train|\bgrad\(|batch_?size|\bbatch\b"
+_LEARNS = (
+    r"\.backward\(|\boptim(?:izer)?\b|\.fit\(|\btrain_step\b|\bTrainer\(|\bapply_gradients\b|\blgb\.train|\bxgb\.train|"
+    r"\bgrad\(|batch_?size|\bbatch\b"
+)
 _SORTS_OUT = r"(?i)not in|\bif\b[^\n]{0,60}\btrain|startswith\(|exclude|!=|-not\b|filter|\btrain\w*[*/]"
 _LAST = r"\[\s*(?:-1|0|1|2|-2)\s*\]"
 _WEIGHTS = (
     r"\bfrom_pretrained\s*\(|\btorch\.hub\.load|\bhub\.load\w*\(|load_state_dict_from_url|\bpretrained\s*[=:]\s*(?:True|true|[\"'])"
     r"|\bweights\s*=\s*(?:[\"'](?:imagenet|IMAGENET\w*|DEFAULT|coco|pretrained|noisy)|\w*_?Weights\.|[\w.]*Weights\.)"
-    r"|\bfasttext\.load_model|\bload_word2vec_format|\bKeyedVectors\.load|\bload_facebook_\w+|\bapplications\.[A-Z]\w+\(|\bGloVe\(|\bFastText\("
+    r"|\bfasttext\.load_model|\bload_word2vec_format|\bKeyedVectors\.load|\bload_facebook_\w+|\bapplications\.[A-Z]\w+\(|"
+    r"\bGloVe\(|\bFastText\("
     r"|\bhf_hub_download|\bsnapshot_download|\bSentenceTransformer\(|\bspacy\.load\(|\bgensim\.downloader|\bKerasLayer\("
-    r"|\bopen_clip\.create|\bclip\.load\(|\bhuggingface-cli\s+download|\bhf\s+download|huggingface\.co/[\w.-]+/[\w.-]+|hf-mirror\.com/\S+"
-    r"|\bhf_hub::|\bpretrain\s*=\s*true|\bhgf\"|\bload_pretrained\w*\(|\bollama pull|\bdownload\.pytorch\.org/models|dl\.fbaipublicfiles\.com"
-    r"|\bload_model_from_hub|\bkagglehub\.model_download|\btfhub\.dev|\bAutoModel\w*\(|storage\.googleapis\.com/\S*(?:bert|gpt|t5|resnet|efficientnet)"
+    r"|\bopen_clip\.create|\bclip\.load\(|\bhuggingface-cli\s+download|\bhf\s+download|huggingface\.co/[\w.-]+/[\w.-]+|"
+    r"hf-mirror\.com/\S+"
+    r"|\bhf_hub::|\bpretrain\s*=\s*true|\bhgf\"|\bload_pretrained\w*\(|\bollama pull|\bdownload\.pytorch\.org/models|"
+    r"dl\.fbaipublicfiles\.com"
+    r"|\bload_model_from_hub|\bkagglehub\.model_download|\btfhub\.dev|\bAutoModel\w*\(|storage\.googleapis\.com/\S*(?:bert|"
+    r"gpt|t5|resnet|efficientnet)"
     r"|\bFlax\w+\.from_pretrained|\bloadGraphModel\(|\bstate_dict\([^\n]{0,40}(?:gpt2|bert|llama|resnet)"
 )
 _NO_WEIGHTS = r"(?i)(?:tokeni[sz]er|config|processor|extractor|vocab|bpe|encoding)\w*\s*(?:\.\w+)?\.?$"
-_LOCAL = r"^\s*(?:f|r)?[\"'](?:\.{0,2}/|runs?/|out\w*/|ckpts?/|checkpoints?/|models?/|exp\w*/|results?/|work/|tmp/|\{)|^\s*(?:args|cfg|config|self|ckpt\w*|out\w*|run\w*|path|save\w*|checkpoint\w*)\b"
+_LOCAL = (
+    r"^\s*(?:f|r)?[\"'](?:\.{0,2}/|runs?/|out\w*/|ckpts?/|checkpoints?/|models?/|exp\w*/|results?/|work/|tmp/|\{)|"
+    r"^\s*(?:args|cfg|config|self|ckpt\w*|out\w*|run\w*|path|save\w*|checkpoint\w*)\b"
+)
 _START = r"(?i)init|reset_parameters|random|xavier|kaiming|normal_|seed"
 _LOADED = r"(?i)load_state_dict|from_pretrained|\bload_weights|torch\.load|np\.load|load_file|restore|deserialize"
 

@@ -19,7 +19,8 @@ from rosellm.roserlhf.guard.python.value import names_in
 
 _HINTS = re.compile(
     r"training|is_eval|eval_mode|deterministic|one_hot|is_causal|def item\b|__float__|__format__|__torch_function__|__array\w*__"
-    r"|__torch_dispatch__|as_subclass|_make_subclass|\(\s*(?:\w+\.)*(?:Tensor|ndarray|float|Series)\s*[,)]|def (?:mean|tolist|numpy|compute|result)\b"
+    r"|__torch_dispatch__|as_subclass|_make_subclass|\(\s*(?:\w+\.)*(?:Tensor|ndarray|float|Series)\s*[,)]|def (?:mean|"
+    r"tolist|numpy|compute|result)\b"
     r"|__dlpack__|__jax_array__|__getattr__|__(?:eq|iter|len|getitem|sub|index)__|\+= *\d|return \(|return map\(|partial\("
 )
 _TARGETS = re.compile(
@@ -34,20 +35,26 @@ _EVALUATES = re.compile(
     r"(?:\.training|\btraining\b|is_train\w*|\btrain\b|\bis_eval\w*|\beval_mode\b|\bdeterministic\b|\binference\b)"
 )
 _NUMBERS = names_in(
-    "Tensor ndarray float int Series DataFrame Parameter Metric AverageMeter float32 float64 number Decimal Fraction Array TensorBase"
+    "Tensor ndarray float int Series DataFrame Parameter Metric AverageMeter float32 float64 number Decimal "
+    "Fraction Array TensorBase"
 )
 _SHOWN = names_in(
-    "item __float__ numpy tolist mean sum __format__ __round__ __str__ __repr__ __array__ __lt__ __le__ __gt__ __ge__ __truediv__ compute result "
+    "item __float__ numpy tolist mean sum __format__ __round__ __str__ __repr__ __array__ __lt__ __le__ __gt__ "
+    "__ge__ __truediv__ compute result "
     "cpu detach __int__ __add__ __radd__ get_value average avg value"
 )
 _LOOKS = names_in(
-    "__torch_function__ __torch_dispatch__ __array__ __array_function__ __array_ufunc__ __jax_array__ __dlpack__ __getitem__ __iter__ "
+    "__torch_function__ __torch_dispatch__ __array__ __array_function__ __array_ufunc__ __jax_array__ __dlpack__ "
+    "__getitem__ __iter__ "
     "__float__ __cuda_array_interface__ __getattr__ __getattribute__ __eq__ __sub__ __rsub__ __array_interface__ __len__"
 )
 _PLAIN = names_in(
-    "super isinstance issubclass getattr setattr hasattr len list tuple dict set iter next type str repr int float bool zip map range "
-    "enumerate get items keys values format join append __torch_function__ __torch_dispatch__ as_subclass asarray array object fn func "
-    "tree_map isclose allclose equal array_equal hash NotImplementedError AttributeError TypeError ValueError KeyError IndexError all any sorted min max sum abs print copy"
+    "super isinstance issubclass getattr setattr hasattr len list tuple dict set iter next type str repr int float "
+    "bool zip map range "
+    "enumerate get items keys values format join append __torch_function__ __torch_dispatch__ as_subclass asarray "
+    "array object fn func "
+    "tree_map isclose allclose equal array_equal hash NotImplementedError AttributeError TypeError ValueError "
+    "KeyError IndexError all any sorted min max sum abs print copy"
 )
 MOST = 20_000
 

@@ -15,7 +15,8 @@ _WORDS_ALONE = r"(?i)\.(?:md|txt|rst|tex|adoc|log|csv)$"
 _ASIDE = r"(?i)(^|/)(?:compare\w*|baselines?|explor\w*|analysis|plots?|notebooks?|docs?|scratch)(/|[^/]*\.\w+$)"
 _HELD_PATH = r"[\w./*-]*(?:val|test|dev|held_?out|holdout|eval)[\w*-]*\.[a-z]\w{1,7}\b"
 _KEEPS = (
-    r"(?i)\bsave\w*\(|save_pretrained|save_file|load_state_dict|state_dict\(|\bcopy_\(|\bdump\w*\(|\bsafetensors|torch\.save|-O\b|-o\b"
+    r"(?i)\bsave\w*\(|save_pretrained|save_file|load_state_dict|state_dict\(|\bcopy_\(|\bdump\w*\(|\bsafetensors|"
+    r"torch\.save|-O\b|-o\b"
     r"|\bcheckpoint|\bckpt|--local-dir|local_dir|>\s*\S+\.(?:pt|bin)|\binit_\w+|\bbackbone|\bencoder\s*=|\bself\.\w+\s*="
 )
 

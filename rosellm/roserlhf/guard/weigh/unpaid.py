@@ -10,11 +10,15 @@ from rosellm.roserlhf.guard.weigh.runner import full_path
 from rosellm.roserlhf.guard.weigh.view import View
 
 ASIDE = (
-    r"(?i)(^|/)(?:bench\w*|scratch|compare\w*|check\w*|profil\w*|time_\w*|timing\w*|measure\w*|tools?|scripts?|docs?|examples?|experiments?|lab|notes?)"
+    r"(?i)(^|/)(?:bench\w*|scratch|compare\w*|check\w*|profil\w*|time_\w*|timing\w*|measure\w*|tools?|scripts?|docs?|"
+    r"examples?|experiments?|lab|notes?)"
     r"(/|[^/]*\.\w+$)"
 )
 _WORDS_ALONE = r"(?i)\.(?:md|txt|rst|adoc|tex|log)$"
-_WRITES = r"(?:>>?|\btee(?: -a)?)\s*([\w./-]+\.\w+)|open\(\s*[\"']([\w./-]+)[\"']\s*,\s*[\"'][wa]|Path\([\"']([\w./-]+)[\"']\)\.write|\bsed\b[^\n]*?\s([\w./-]+\.\w+)(?:\s|$)"
+_WRITES = (
+    r"(?:>>?|\btee(?: -a)?)\s*([\w./-]+\.\w+)|open\(\s*[\"']([\w./-]+)[\"']\s*,\s*[\"'][wa]|"
+    r"Path\([\"']([\w./-]+)[\"']\)\.write|\bsed\b[^\n]*?\s([\w./-]+\.\w+)(?:\s|$)"
+)
 
 
 def weigh_unpaid(act: Act, view: View) -> str:
