@@ -123,7 +123,7 @@ def acts_of_file(path: str, content: str, scene: Scene, *, before: str = "", who
         >>> from rosellm.roserlhf.guard.readers import read
         >>> found = acts_of_file("/app/index.js", "require('assert').ok = () => 1; process.exit(0)", Scene("/app", read))
         >>> [(act.kind, act.target) for act in found]
-        [('write', '/app/index.js'), ('exit', '0'), ('code', 'imports')]
+        [('write', '/app/index.js'), ('exit', '0'), ('code', 'imports'), ('code', 'loads by name')]
     """
     traits = ({"file": "existing"} if before else {}) | ({} if whole else {"fragment": "yes"}) | traits_of_change(before, content)
     if not before:
