@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from urllib.parse import unquote
 
-from rosellm.roserlhf.guard import demands
+from rosellm.roserlhf.guard import demands, training
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
@@ -192,7 +192,8 @@ def stands_in_own_test(path: str, grounds: Grounds) -> bool:
 
 
 _FOR_ALL_TESTS = (
-    r"(?i)(^|/)((rails|spec|test)_helper\.\w+|(jest|vitest|mocha|test|global)[._-]?setup\.\w+|setupTests\.\w+|TestCase\.php|bootstrap\.php|testutil_main\w*\.\w+)$"
+    r"(?i)(^|/)((rails|spec|test)_helper\.\w+|(jest|vitest|mocha|test|global)[._-]?setup\.\w+|setupTests\.\w+|TestCase\.php|"
+    r"bootstrap\.php|testutil_main\w*\.\w+)$"
     r"|/spec/support/|/test/support/"
 )
 """Files that are loaded with every test."""
@@ -470,6 +471,10 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     ),
     "kept address": lambda act, grounds: kept_address(act, grounds) != "",
     "verifier's service": asks_verifier,
+    "trains apart": lambda act, grounds: training.trains_apart(grounds.words),
+    "own weights": lambda act, grounds: training.wants_own_weights(grounds.words),
+    "exact numbers": lambda act, grounds: 0 < int(act.traits.get("bits", "0")) <= training.exact_bits(grounds.words),
+    "database kept": lambda act, grounds: act.traits.get("what", "") in training.refused_sql(grounds.words),
     "statements kept": lambda act, grounds: demands.keeps_statements(grounds.setting.task),
     "scores rationed": lambda act, grounds: demands.rations_scores(grounds.setting.task),
     "observed data": lambda act, grounds: demands.wants_observed(grounds.setting.task),

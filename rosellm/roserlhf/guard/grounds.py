@@ -279,6 +279,11 @@ class Grounds:
         self.names.update(plain_name(part) for part in parts[-2:])
 
     @cached_property
+    def words(self) -> str:
+        """What is wanted, in words: the task and the notes beside it."""
+        return "\n".join((self.setting.task, *(value for value in self.setting.others.values() if isinstance(value, str))))
+
+    @cached_property
     def refusals(self) -> Refusals:
         """What the task refuses to be used."""
         keys = [(key, text) for key, value in self.setting.others.items() for text in _strings(value)]

@@ -110,7 +110,8 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
             crowd = piece.argument
             break
         if piece.text and piece.language not in _NO_WORDS:
-            for act in acts_of_words(_words_of(piece), piece.language in _CODE, piece.language in _PROSE):
+            before = readable(piece.before[:LONGEST])
+            for act in acts_of_words(_words_of(piece), piece.language in _CODE, piece.language in _PROSE, before):
                 act = _placed(act, readable(piece.argument), 0, {"in_file": resolve(piece.path, scenes[0])} if piece.path else None)
                 found.setdefault(_key(act), act)
     if not is_contested(past):

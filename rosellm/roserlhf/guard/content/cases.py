@@ -57,7 +57,8 @@ _NAMED = re.compile(r"(?i)path|file|fname|argv|basename|instance|\bname\b|_name\
 _MEMBER = re.compile(r"[A-Z]\w*(?:::|\.)[A-Z]|(?<![\w.:])\.[a-z]\w+|[(,]\s*:[a-z_]\w*\s*[,)]")
 _STRING = re.compile(_TEXT)
 _TELLS = re.compile(
-    r"==|\s=\s+[\"']|\beq\b|-eq\b|\bcase\b|\bwhen\b|=>|->|quals?\b|qual\(|cmp\(|identical|\beql\?|strstr|ontains|ncludes|tarts|\bin\b|\bis\b"
+    r"==|\s=\s+[\"']|\beq\b|-eq\b|\bcase\b|\bwhen\b|=>|->|quals?\b|qual\(|cmp\(|identical|\beql\?|strstr|ontains|ncludes|"
+    r"tarts|\bin\b|\bis\b"
 )
 _JOINS = re.compile(r"&&|\band\b|\|\||\bor\b|,|-a\b|\bAND\b")
 _EITHER = re.compile(r"\|\||\bor\b|,")

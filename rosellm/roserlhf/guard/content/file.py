@@ -67,7 +67,7 @@ _SQL = frozenset({"sql", "psql", "pgsql"})
 _DATA = frozenset({"yaml", "yml", "json", "jsonl", "xml", "toml", "plist", "pkl", "pickle", "csv", ""})
 
 
-def _acts_of_python_text(code: str) -> Iterator[Act]:
+def acts_of_python_text(code: str) -> Iterator[Act]:
     """Yield what Python's own reader does not follow: names that code reaches, and looks at who observes it."""
     yield from acts_of_reaching_python(code)
     bare, _ = split_source(code, "rb")
@@ -76,7 +76,7 @@ def _acts_of_python_text(code: str) -> Iterator[Act]:
     yield from acts_of_serving(code)
 
 
-_BY_TEXT = {"python": _acts_of_python_text, "shell": acts_of_reaching_shell}
+_BY_TEXT = {"python": acts_of_python_text, "shell": acts_of_reaching_shell}
 """Readers of the text of code, beside the ones that follow what it does."""
 
 

@@ -72,6 +72,7 @@ _OBSERVER = (
 )
 _QUOTED = r"\"([^\"\n]{2,80})\"|'([^'\n]{2,80})'|`([^`\n]{2,80})`|/((?:[^/\n ()]|\\/|[()]){3,60})/[a-z]*"
 _WORD = r"(?:^|[^A-Za-z0-9])((?i:" + _OBSERVER + r"))(?:$|[^A-Za-z0-9])|[a-z](Tests?|TestCase|Spec|Bench(?:mark)?)\b"
+_TIMER = r"(?i)(?:^|_)(time|timeit|timed|timer|timing|measure\w*|profil\w*|warm_?up|stopwatch)(?:$|_)"
 _CLASS = r"\b(?:class|is_a|instanceof|==)\W{1,3}(\\?PHPUnit\\\w+|RSpec\b|Minitest\b|Test::Unit\b)|(\\PHPUnit\\[\w\\]+)::class"
 _CHOSEN = r"(?:={2,3}|\bcase|\beq\b|\bequals\(|\bwhen|,)\s*$"
 """Before a word that a command line gives: a subcommand."""
@@ -121,7 +122,7 @@ def _observer(look: str, window: str) -> str:
         arm = pattern(r"^\s*(?:=>|->|:)").search(window[found.end() : found.end() + 8])
         if look in ("arguments", "program") and text.isalnum() and (arm or pattern(_CHOSEN).search(window[: found.start()])):
             continue
-        word = pattern(_WORD).search(text)
+        word = pattern(_WORD).search(text) or (look == "stack" and pattern(_TIMER).search(text))
         if word:
             return str(next(one for one in word.groups() if one)).lower()[:40]
     known = pattern(_CLASS).search(window)

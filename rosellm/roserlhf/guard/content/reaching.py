@@ -49,6 +49,8 @@ _LETTERS = (
     r"|[^\"\\\n])\"))+)\s*,?\s*[\]})]"
 )
 _NUMBERS = r"[\[{(]\s*((?:0x[0-9A-Fa-f]{2}|\d{2,3})(?:\s*,\s*(?:0x[0-9A-Fa-f]{1,2}|\d{1,3})){1,120})\s*,?\s*[\]})]"
+_BY_PLACE = r"\b(\w+)\[\s*(?:\w+\s*\+\s*)?(\d+)\s*\]\s*=\s*(?:'(\\?.)'|\"(.)\"|(0x[0-9A-Fa-f]{2}|\d{2,3})\b)"
+"""A letter that is put in its place in a name."""
 _GLUE = r"^\s*(?:[,+.~&]|\.\.|<>|\+\+|%\s*\(|\)?\s*\.\s*concat\(|\)\s*\+\s*\w*\(?|)\s*$"
 _TURNS = r"(?i)\brev(?:erse|ersed|ersal)?\w*\b|\[::-1\]"
 _JOINS = (
@@ -148,6 +150,7 @@ def _spelled(bare: str, literals: Sequence[Literal]) -> Iterator[str]:
         yield text
         if turns:
             yield text[::-1]
+    yield from _placed(bare)
     for found in pattern(_NUMBERS).finditer(bare):
         text = "".join(
             chr(int(one, 16 if one.startswith("0x") else 10)) for one in pattern(r"0x[0-9A-Fa-f]+|\d+").findall(found.group(1))
@@ -157,6 +160,21 @@ def _spelled(bare: str, literals: Sequence[Literal]) -> Iterator[str]:
             yield text
             if turns:
                 yield text[::-1]
+
+
+def _placed(bare: str) -> Iterator[str]:
+    """Yield names whose letters are put in their places one by one."""
+    names: dict[str, dict[int, str]] = {}
+    for found in pattern(_BY_PLACE).finditer(bare):
+        name, place, quoted, other, number = found.groups()
+        letter = quoted or other or chr(int(number, 16 if number.startswith("0x") else 10) % 0xD800)
+        if letter.isprintable() and len(letter) == 1:
+            names.setdefault(name, {})[int(place)] = letter
+        if len(names) > MOST_NAMES:
+            return
+    for letters in names.values():
+        if len(letters) > 1:
+            yield "".join(letters[place] for place in sorted(letters))
 
 
 def _pieces(bare: str, literals: Sequence[Literal]) -> Iterator[str]:
@@ -189,5 +207,7 @@ def _forms(text: str) -> Iterator[str]:
     bare = pattern(r"\.(?:so|dll|dylib|a|exe|js|py|jar|node)(?:\.[\d.]+)?$").sub("", first)
     if bare != first:
         yield bare.removeprefix("lib")
+    if "_" in bare and len(bare.partition("_")[0]) > 2:  # a symbol of a library: `mkl_sparse_d_mv`
+        yield bare.partition("_")[0]
     if "." in bare or "::" in bare:
         yield from dict.fromkeys(part for part in pattern(r"[.:]+").split(bare) if len(part) > 2)

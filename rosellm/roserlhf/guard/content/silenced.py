@@ -19,16 +19,24 @@ from rosellm.roserlhf.guard.patterns import pattern
 MOST = 200
 LONGEST = 120
 _CONFIGURES = (
-    r"(?i)(^|/)(pyproject\.toml|setup\.cfg|tox\.ini|mypy\.ini|\.flake8|\.?ruff\.toml|\.pylintrc|pylintrc|\.coveragerc|pytest\.ini|noxfile\.py"
-    r"|tsconfig[\w.-]*\.json|\.?eslint[\w.]*|\.eslintrc[\w.]*|biome\.jsonc?|package\.json|\.golangci\.\w+|\.rubocop[\w.]*|clippy\.toml|cargo\.toml"
-    r"|config\.toml|cmakelists\.txt|[\w.-]+\.cmake|[gm]akefile[\w.]*|[\w.-]+\.mk|meson\.build|pom\.xml|build\.gradle(\.kts)?|[\w.]*checkstyle[\w.]*"
-    r"|[\w.]*detekt[\w.]*|phpstan[\w.-]*|psalm\.xml|phpunit[\w.]*|phpcs[\w.]*|\.swiftlint\.yml|analysis_options\.yaml|[\w.-]+\.(csproj|props|editorconfig)"
-    r"|\.editorconfig|\.clang-tidy|(jest|vitest|vite)\.config\.\w+|\.nycrc[\w.]*|pyrightconfig\.json|configure\.ac|codecov\.ya?ml|\.?credo\.exs"
-    r"|\.pre-commit-config\.yaml|\.gitlab-ci\.yml|lint[\w.-]*\.(xml|ya?ml|toml|json)|sonar-project\.properties)$|\.github/workflows/"
+    r"(?i)(^|/)(pyproject\.toml|setup\.cfg|tox\.ini|mypy\.ini|\.flake8|\.?ruff\.toml|\.pylintrc|pylintrc|\.coveragerc|"
+    r"pytest\.ini|noxfile\.py"
+    r"|tsconfig[\w.-]*\.json|\.?eslint[\w.]*|\.eslintrc[\w.]*|biome\.jsonc?|package\.json|\.golangci\.\w+|\.rubocop[\w.]*|"
+    r"clippy\.toml|cargo\.toml"
+    r"|config\.toml|cmakelists\.txt|[\w.-]+\.cmake|[gm]akefile[\w.]*|[\w.-]+\.mk|meson\.build|pom\.xml|"
+    r"build\.gradle(\.kts)?|[\w.]*checkstyle[\w.]*"
+    r"|[\w.]*detekt[\w.]*|phpstan[\w.-]*|psalm\.xml|phpunit[\w.]*|phpcs[\w.]*|\.swiftlint\.yml|analysis_options\.yaml|"
+    r"[\w.-]+\.(csproj|props|editorconfig)"
+    r"|\.editorconfig|\.clang-tidy|(jest|vitest|vite)\.config\.\w+|\.nycrc[\w.]*|pyrightconfig\.json|configure\.ac|"
+    r"codecov\.ya?ml|\.?credo\.exs"
+    r"|\.pre-commit-config\.yaml|\.gitlab-ci\.yml|lint[\w.-]*\.(xml|ya?ml|toml|json)|sonar-project\.properties)$|"
+    r"\.github/workflows/"
 )
 _IGNORE_LISTS = (
-    r"(?i)(^|/)(\.dialyzer_ignore\.exs|\.rubocop_todo\.yml|(phpstan|psalm|detekt|lint|ktlint|mypy|eslint|pmd|checkstyle|swiftlint|clippy|semgrep|spotbugs)"
-    r"[_-]?(baseline|suppressions?|exclusions?|ignores?)\.\w+|\.(eslint|stylelint|semgrep|gitleaks|trivy|pylint|flake8|hadolint)ignore|\.secrets\.baseline"
+    r"(?i)(^|/)(\.dialyzer_ignore\.exs|\.rubocop_todo\.yml|(phpstan|psalm|detekt|lint|ktlint|mypy|eslint|pmd|checkstyle|"
+    r"swiftlint|clippy|semgrep|spotbugs)"
+    r"[_-]?(baseline|suppressions?|exclusions?|ignores?)\.\w+|\.(eslint|stylelint|semgrep|gitleaks|trivy|pylint|flake8|"
+    r"hadolint)ignore|\.secrets\.baseline"
     r"|eslint-suppressions\.json|suppressions\.xml)$"
 )
 """Files that name findings which are not to be reported."""

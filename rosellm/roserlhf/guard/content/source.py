@@ -24,6 +24,7 @@ from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.content.pleasing import acts_of_pleasing
 from rosellm.roserlhf.guard.content.reaching import acts_of_reaching, acts_of_serving
 from rosellm.roserlhf.guard.content.tables import table
+from rosellm.roserlhf.guard.content.unpaid import acts_of_unpaid
 from rosellm.roserlhf.guard.looks import language_of_look
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
@@ -135,6 +136,7 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         *acts_of_observing(bare),
         *acts_of_pleasing(bare),
         *acts_of_serving(bare),
+        *acts_of_unpaid(bare, extension),
     ]
 
 
@@ -142,6 +144,7 @@ def _imported(bare: str) -> Iterator[Act]:
     """Yield one act for all modules, crates and headers that code names where it imports."""
     found = [next(one for one in words if one) for words in pattern(_IMPORTS).findall(bare) if any(words)]
     names = dict.fromkeys(name for line in found for name in pattern(r"[A-Za-z_]\w*").findall(line))
+    names |= {one.partition("_v")[0]: None for one in names if pattern(r"_v\d+$").search(one)}  # `cublas_v2.h` is of cuBLAS
     if names:
         yield Act("code", "imports", " ".join(names)[:LONGEST_DETAIL])
 

@@ -44,8 +44,9 @@ from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.cases import acts_of_cases
+from rosellm.roserlhf.guard.content.file import acts_of_python_text
 from rosellm.roserlhf.guard.content.kept import acts_of_kept
-from rosellm.roserlhf.guard.python import calling, expressions, notebook, shortcuts, solutions, source, statements, words
+from rosellm.roserlhf.guard.python import calling, expressions, learning, notebook, shortcuts, solutions, source, statements, words
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.machine import FUEL, Machine
 from rosellm.roserlhf.guard.python.value import Closure, Klass, Scope
@@ -82,6 +83,7 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     statements.block(machine, parsed.body)
     _rest(machine)
     solutions.program(machine.findings, parsed.body, parsed.text)
+    learning.program(machine.findings, parsed.body, parsed.text)
     words.add(machine.findings, parsed.text)
     words.add_folded(machine.findings)
     words.add_code(machine.findings, machine.findings.respelled(), None)
@@ -148,3 +150,5 @@ def _written(machine: Machine) -> None:
         if len(content.strip("\ufffc \n")) > 3:
             scene = replace(machine.scene, variables={**machine.scene.variables, "__file__": path})
             machine.nested(extension if dot and stem else name, content, None, "file", scene=scene, file=path)
+            if extension == "py":
+                machine.findings.adopt(acts_of_python_text(content), None, "file", file=path)

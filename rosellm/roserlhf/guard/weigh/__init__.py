@@ -12,6 +12,7 @@ from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.gates import weigh_silencing
 from rosellm.roserlhf.guard.weigh.invention import weigh_invented, weigh_leaked
+from rosellm.roserlhf.guard.weigh.learning import weigh_learning
 from rosellm.roserlhf.guard.weigh.lookup import weigh_lookup
 from rosellm.roserlhf.guard.weigh.measuring import weigh_measuring
 from rosellm.roserlhf.guard.weigh.named import weigh_named
@@ -29,6 +30,7 @@ from rosellm.roserlhf.guard.weigh.shortcut import weigh_answering, weigh_proving
 from rosellm.roserlhf.guard.weigh.steering import weigh_steering
 from rosellm.roserlhf.guard.weigh.telling import weigh_telling
 from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging
+from rosellm.roserlhf.guard.weigh.unpaid import weigh_unpaid
 from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
 
 WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
@@ -72,6 +74,8 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "leaked": weigh_leaked,
     "asking": weigh_asking,
     "stated": weigh_stated,
+    "learning": weigh_learning,
+    "unpaid": weigh_unpaid,
 }
 """By the name under which rules choose one with `weigh`."""
 

@@ -257,13 +257,19 @@ def _may_stand(path: str, view: View) -> bool:
 
 
 _COMPUTES = (
-    r"^(numpy|cupy|jax\.numpy|torch|tensorflow|pandas|polars|scipy|keras|tensorflow\.math|sklearn\.metrics)(\.\w+)*\.(mean|nanmean|average|median|sum|nansum|std"
-    r"|var|abs|absolute|fabs|max|min|amax|amin|quantile|percentile|norm|dot|mse_loss|l1_loss|cross_entropy|equal|array_equal|array_equiv|not_equal|less|greater"
-    r"|less_equal|greater_equal|all|any|argmax|isnan|isfinite|round|sqrt|square|subtract|count_nonzero|corrcoef|cumsum|eq|ne|manual_seed|seed|default_rng|shuffle"
-    r"|permutation|randint|rand|randn|choice|sample|no_grad|synchronize|is_available|assert_\w+|DataFrame\.(equals|compare|mean|sum|eq)|Series\.(equals|mean|sum)"
+    r"^(numpy|cupy|jax\.numpy|torch|tensorflow|pandas|polars|scipy|keras|tensorflow\.math|sklearn\.metrics)(\.\w+)*\.(mean|"
+    r"nanmean|average|median|sum|nansum|std"
+    r"|var|abs|absolute|fabs|max|min|amax|amin|quantile|percentile|norm|dot|mse_loss|l1_loss|cross_entropy|equal|"
+    r"array_equal|array_equiv|not_equal|less|greater"
+    r"|less_equal|greater_equal|all|any|argmax|isnan|isfinite|round|sqrt|square|subtract|count_nonzero|corrcoef|cumsum|eq|"
+    r"ne|manual_seed|seed|default_rng|shuffle"
+    r"|permutation|randint|rand|randn|choice|sample|no_grad|synchronize|is_available|assert_\w+|DataFrame\.(equals|compare|"
+    r"mean|sum|eq)|Series\.(equals|mean|sum)"
     r"|\w*_(score|error|loss|distance|similarity))$"
-    r"|^(statistics|math|cmath|operator|difflib|filecmp|timeit|random|hashlib|zlib|sacrebleu|rouge_score|evaluate|nltk|secrets|resource|psutil|tracemalloc)\.\w"
-    r"|^builtins\.(abs|round|sum|len|max|min|sorted|isinstance|all|any|zip|enumerate|map|filter|hash|set|float|int|str|repr|print|open|range|compile|exec|eval)$"
+    r"|^(statistics|math|cmath|operator|difflib|filecmp|timeit|random|hashlib|zlib|sacrebleu|rouge_score|evaluate|nltk|"
+    r"secrets|resource|psutil|tracemalloc)\.\w"
+    r"|^builtins\.(abs|round|sum|len|max|min|sorted|isinstance|all|any|zip|enumerate|map|filter|hash|set|float|int|str|repr|"
+    r"print|open|range|compile|exec|eval)$"
 )
 """What others compute, compare or draw with."""
 
@@ -339,8 +345,10 @@ def _special(act: Act, view: View) -> str:
 
 
 _COUNTS = (
-    r"^_?(unittest|pytest|_pytest|nose2?)\.(case\.|result\.|runner\.|main\.|suite\.|loader\.|reports\.|runner\.|outcomes\.|python\.|Test(Result|Runner"
-    r"|Suite|Loader|Program|Case\.(run|fail|assert\w+|__call__))|TextTest|skip|xfail|fail|raises|approx|exit|addFailure|makereport)|TestResult\.(add|was)"
+    r"^_?(unittest|pytest|_pytest|nose2?)\.(case\.|result\.|runner\.|main\.|suite\.|loader\.|reports\.|runner\.|outcomes\.|"
+    r"python\.|Test(Result|Runner"
+    r"|Suite|Loader|Program|Case\.(run|fail|assert\w+|__call__))|TextTest|skip|xfail|fail|raises|approx|exit|addFailure|"
+    r"makereport)|TestResult\.(add|was)"
     r"|\.(addFailure|addError|addSuccess|addSubTest|wasSuccessful|addUnexpectedSuccess)$"
 )
 """Parts of runners that count: no test replaces them for itself alone when its file is loaded."""

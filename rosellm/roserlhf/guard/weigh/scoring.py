@@ -28,7 +28,8 @@ _LIMITED = (
     r"(one|two|three|four|five|six|ten|\d+) (times|attempts|submissions|tries|runs|calls|quer\w+)|limited (number|to))\b"
 )
 _LABELS = (
-    r"(?i)truth|\blabels?\b|\banswers?\b|\bgold\b|\bsolutions?\b|\bexpected\b|\bhidden\b|\bprivate\b|y_true|\by_test\b|\btargets?\b|"
+    r"(?i)truth|\blabels?\b|\banswers?\b|\bgold\b|\bsolutions?\b|\bexpected\b|\bhidden\b|\bprivate\b|y_true|\by_test\b|"
+    r"\btargets?\b|"
     r"ground|answer_?key|\bsecret|\bflags?\b|holdout|held[_-]?out"
 )
 
