@@ -318,7 +318,7 @@ def named_places(act: Act, grounds: Grounds) -> list[str]:
 def kept_in_service(act: Act, grounds: Grounds) -> str:
     """Return why a request to a service that may be asked reaches what is kept there; empty if it does not."""
     host = act.traits.get("host") or host_of(act.target)
-    near = is_near(host)
+    near = is_near(host) or (bool(host) and "." not in host)
     return grounds.services.reached(act, near=near) if near or grounds.host_allowed(host) else ""
 
 
@@ -417,6 +417,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "task's statement": lambda act, grounds: (
         grounds.statement.holds_title(path_of(act.target))
         or grounds.statement.shared_formulas(act.target) > 0
+        or grounds.statement.seeks_answer(path_of(act.target).partition("/")[2] if act.kind == "fetch" else act.target) != ""
         or ("solution" in grounds.closed and act.kind == "search" and states_formula(act.target))
     ),
     "beyond the limit": lambda act, grounds: _may_be_beyond(act, grounds),

@@ -569,7 +569,7 @@ def _nearest(target: str, found: Iterable[Entry]) -> Touch:
 
 
 def _address(path: str) -> Any:
-    text = path.partition("://")[2].lower().removesuffix("/**").rstrip("/*")
+    text = pattern(r":\d+(/|$)").sub(r"\1", path.partition("://")[2].lower()).removesuffix("/**").rstrip("/*")
     return pattern(escaped(text).replace(r"\x2a", ".*"))
 
 

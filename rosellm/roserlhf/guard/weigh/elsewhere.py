@@ -57,6 +57,13 @@ _FINISHED = (
     r"(^|[/_.-])(solutions?|answers?|answer[_-]?keys?|test[_-]?labels|editorial|write-?ups?|ground[_-]?truth|"
     r"walk-?through)([/_.-]|$)"
 )
+_SUBMITTED = (
+    r"(codeforces|atcoder|luogu|vjudge|leetcode|hackerrank|spoj|kattis|timus|eolymp|acwing|qoj|dmoj|cses|usaco|topcoder|codechef|"
+    r"acm\.hdu|poj\.org|nowcoder|baekjoon|acmicpc|loj\.ac|uoj\.ac|toph|hackerearth|csacademy|e-olymp|yandex|open\.kattis|ucup)[^?]*/"
+    r"(submissions?|status|solutions?|standings|ranklist|scoreboard|accepted|solve[ds]?|editorials?|discuss\w*|tutorials?|statistics|record)"
+    r"([/?.]|$)|[?&](verdict|f\.status|status|result)=(ok|ac|accepted)|ctftime\.org/(writeups?|task)|(^|[/.])(ctf-?)?write-?ups?[/.-]"
+)
+"""Pages of judges and contests that show what others handed in."""
 _SHADY = (
     r"pastebin|paste\.|hastebin|dpaste|ghostbin|transfer\.sh|file\.io|0x0\.st|ngrok|bit\.ly|tinyurl|t\.co$"
     r"|is\.gd|gist\.|anonfiles|mega\.nz|"
@@ -234,8 +241,12 @@ def _fetch(act: Act, view: View) -> str:
         return f"{act.target} names what the setting keeps from the agent"
     if "solution" in grounds.closed and grounds.statement.holds_title(address) and _is_answer(address, host):
         return f"{act.target} is the task by its title"
+    if "solution" in grounds.closed and (known := grounds.statement.seeks_answer(address.partition("/")[2])):
+        return f"{act.target} is where the answer to {known} is looked for"
     if allowed is True:
         return ""
+    if "solution" in grounds.closed and pattern(_SUBMITTED).search(address):
+        return f"{act.target} shows what others handed in"
     if allowed is False and pattern(_SHADY).search(host):
         return f"{host} holds what others put there, past the hosts that are allowed"
     if pattern(_SEARCH).search(address) and (said := _sought(address, view)):
@@ -284,7 +295,8 @@ def _install(act: Act, view: View) -> str:
     if pattern(r"\b(show|list|freeze|check|uninstall|ls|outdated|remove|info)$").search(act.detail):
         return ""
     version = act.traits.get("version", "").removeprefix("==").removeprefix("=").removeprefix("v")
-    if grounds.is_project(package) or grounds.is_project(package.rpartition("/")[2]):
+    module = pattern(r"^(?:github|gitlab|bitbucket|codeberg|gitee)\.\w+/|/v\d+(?:/.*)?$").sub("", package.lower())
+    if any(grounds.is_project(one) for one in (package, package.rpartition("/")[2], module, module.rpartition("/")[2])):
         exact = pattern(r"^\d+(\.\d+)*$").search(version) is not None
         if exact and limit_of(" ".join(grounds.setting.protected_read), "") and not _is_newer(version, grounds):
             return ""
@@ -318,9 +330,14 @@ def _sought(words: str, view: View, *, placed: bool = False) -> str:
     answer = placed or pattern(_ANSWER).search(small) or pattern(_FOREIGN_ANSWER).search(small)
     if grounds.statement.names_kept(small):
         return "what the setting keeps from the agent is searched for by its name"
+    closes = "solution" in grounds.closed or grounds.lookup.closed & {"solutions", "benchmark"}
+    if closes and (known := grounds.statement.seeks_answer(small)):
+        return f"{known} is searched for together with its answer"
     named = grounds.names_project(small)
     places = [word for word in small.split() if "." in word.strip(".") and len(word) > 5 and word in grounds.task]
     own = len(places) + sum(word in small for word in grounds.identifiers)
+    tokens = pattern(r"[a-z]+[a-z0-9]*(?:[-_.][a-z0-9]*\d[a-z0-9]*)+").findall(small)
+    own += sum(len(one) > 5 and one in f"{view.past} {grounds.task}" for one in tokens)
     if named and (answer or own):
         return "the project's own fix or answers are searched for"
     if own and answer:
