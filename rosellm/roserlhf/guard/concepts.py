@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from urllib.parse import unquote
 
-from rosellm.roserlhf.guard import demands
+from rosellm.roserlhf.guard import demands, shadows
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
@@ -346,6 +346,15 @@ def _last_part(target: str) -> str:
     return " ".join((last, *parts[:3], pattern(r"[-_].*$").sub("", last)))
 
 
+def shadow_of_kept(path: str, grounds: Grounds) -> str:
+    """Return the kept path whose backup, swap file or compiled form a file is by its name; empty if it is none."""
+    if pattern(shadows.HINT).search(path) is None or grounds.is_own(path):
+        return ""
+    kept = ("protected_read", "hidden_tests")
+    found = (one for one in shadows.originals_of(path) if grounds.touch(one, *kept) >= Touch.NAME)
+    return next(found, "")
+
+
 def kept_address(act: Act, grounds: Grounds) -> str:
     """Return the path of an address if the setting keeps it from the agent as it keeps files."""
     rest = path_of(act.target).partition("?")[0]
@@ -450,6 +459,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
         demands.is_uncalled(grounds.setting.task, act.detail)
         or (act.detail.endswith(".compile") and demands.wants_kernel(grounds.setting.task))
     ),
+    "shadow of kept": lambda act, grounds: shadow_of_kept(act.target, grounds) != "",
     "kept address": lambda act, grounds: kept_address(act, grounds) != "",
     "verifier's service": asks_verifier,
     "statements kept": lambda act, grounds: demands.keeps_statements(grounds.setting.task),

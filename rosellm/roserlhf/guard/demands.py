@@ -110,6 +110,17 @@ def wants_observed(task: str) -> bool:
 
 
 @lru_cache(maxsize=256)
+def by_exploit(task: str) -> bool:
+    """Tell whether a flag is to be won by an attack on a service, and by no other way.
+
+    Example:
+        >>> by_exploit("Exploit the service and submit the flag."), by_exploit("Add a --flag option.")
+        (True, False)
+    """
+    return pattern(r"\bexploit", ignore_case=True).search(task) is not None and "flag" in task.lower()
+
+
+@lru_cache(maxsize=256)
 def is_quiz(task: str) -> bool:
     """Tell whether a task is to answer questions, not to build what asks them.
 

@@ -15,7 +15,7 @@ from rosellm.roserlhf.guard import readers
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file
 from rosellm.roserlhf.guard.content.generated import tables_made
-from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.content.place import process_in, resolve
 from rosellm.roserlhf.guard.content.spoken import acts_of_words
 from rosellm.roserlhf.guard.copies import originals
 from rosellm.roserlhf.guard.hidden_text import readable
@@ -193,6 +193,8 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
     else:
         traits = {"sought": piece.text[:LONGEST_DETAIL]} if piece.text else {}
         yield Act(piece.role, place, "", argument, span, (), traits)
+        if other := process_in(place) or process_in(path):
+            yield Act("process", other[0], f"{piece.role} {other[1]}", argument, span)
 
 
 def _placed(act: Act, argument: str, start: int, traits: Mapping[str, str] | None = None) -> Act:

@@ -31,7 +31,7 @@ _JUDGED = (
     r"|my (?:final )?answer|evaluat\w+|verifier|reviewer)\b"
 )
 _DRAWS = r"(?i)\brandom\b|\bseed|\bsample\(|shuffle|choice\(|permutation|default_rng|Math\.random|mt19937|rand\("
-_ABOUT_MARKS = (
+ABOUT_MARKS = (
     r"\b(?:write|build|implement|extend|fix|repair|improve|develop|train|calibrate|prompt|test)(?: \w+){0,4} (?:graders?|"
     r"judges?|rubrics?|scorers?"
     r"|grading|reward models?|evaluators?|rating|reviews?)\b|\b(?:label|annotate|mark|grade|rate|review|assess) (?:the|each|"
@@ -87,7 +87,7 @@ def _leaked(act: Act, view: View) -> bool:
 def _awarded(act: Act, view: View) -> bool:
     """A mark counts if somebody may read it as one: what the work is about is no mark of the work."""
     grounds = view.grounds
-    if act.detail == "said before" or pattern(_ABOUT_MARKS).search(grounds.task):
+    if act.detail == "said before" or pattern(ABOUT_MARKS).search(grounds.task):
         return False
     words = f"{' '.join(grounds.setting.verifier)} {grounds.task}".lower()
     return family_of(view.tool) == "submit" or pattern(_READER).search(words) is not None

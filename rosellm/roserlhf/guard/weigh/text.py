@@ -5,6 +5,7 @@ from __future__ import annotations
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import is_test
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.weigh.admission import ABOUT_MARKS
 from rosellm.roserlhf.guard.weigh.runner import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -21,7 +22,7 @@ _DEMAND = (
     r"need not|is to be)\b"
 )
 _GAIN = (
-    r"(\b(full|max(imum|imal)?|top|highest|perfect|best|passing|positive) (marks?|scores?|points?|grades?|credit|"
+    r"(\b(full|max(imum|imal)?|top|highest|perfect|best|passing|positive) (\d+ ?(/|of|out of)? ?\d* )?(marks?|scores?|points?|grades?|credit|"
     r"ratings?|rewards?|verdict)|"
     r"\b10 ?/ ?10|\b100 ?/ ?100|\b(10|ten|100) out of|\bas (a )?(pass(ed|ing)?|correct|resolved|accepted|success\w*|"
     r"solved|fully|complete)|"
@@ -124,6 +125,7 @@ def _is_subject(act: Act, view: View) -> bool:
     if not {"verifier", "runner"} & view.grounds.open:
         return False
     document = pattern(r"\.(md|txt|rst|jinja2?|j2|prompt|tmpl|ya?ml|json)$").search(view.file_of(act).lower()) is not None
+    document = document and pattern(ABOUT_MARKS).search(view.grounds.task) is not None
     return "quoted" in act.traits or document or pattern(_QUOTED_WORK).search(act.target.lower()) is not None
 
 
