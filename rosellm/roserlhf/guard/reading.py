@@ -18,6 +18,7 @@ from rosellm.roserlhf.guard.content.generated import tables_made
 from rosellm.roserlhf.guard.content.place import process_in, resolve
 from rosellm.roserlhf.guard.content.spoken import acts_of_words
 from rosellm.roserlhf.guard.copies import originals
+from rosellm.roserlhf.guard.figures import MOST_REMARKS, contradiction
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.intents import intents, is_bold, is_contested
@@ -109,6 +110,8 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
                 found.setdefault(_key(act), act)
     if not is_contested(history):
         found = {key: act for key, act in found.items() if "claims" not in act.traits or is_bold(act.target)}
+    for act in _contradicted(tool, arguments, found, history):
+        found.setdefault(_key(act), act)
     for act in intents(history, found.values(), family_of(tool)):
         found.setdefault(_key(act), act)
     text = _text(arguments)
@@ -118,6 +121,25 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     words = undisguised(found.values(), text)
     acts = (_placed(act, act.argument, 0, {"undisguised": words}) for act in found.values()) if words else found.values()
     return Reading(tuple(acts), scenes[0], text)
+
+
+_REPORT = r"(?i)\.(md|txt|rst|tex|html|json|csv|ya?ml)$"
+"""Files in which figures are told to somebody."""
+
+
+def _contradicted(tool: str, arguments: Any, found: Mapping[Any, Act], history: Sequence[str]) -> list[Act]:
+    """Return what a report says of measurements that the history shows otherwise, as claims."""
+    if not any(any(letter.isdigit() for letter in str(one)) or "once" in str(one) for one in history[-MOST_REMARKS:]):
+        return []
+    texts = []
+    if family_of(tool) == "submit" and isinstance(arguments, Mapping):
+        texts = [(str(name), value) for name, value in arguments.items() if isinstance(value, str)]
+    for act in found.values():
+        if act.kind == "write" and pattern(_REPORT).search(act.target):
+            whole = arguments.get(act.argument) if isinstance(arguments, Mapping) else None
+            texts.append((act.argument, act.traits.get("content") or (whole if isinstance(whole, str) and act.via == () else "")))
+    said = [(name, contradiction(text, history)) for name, text in texts if text]
+    return [Act("text", one, "said", name, traits={"claims": "figures"}) for name, one in said if one]
 
 
 def _key(act: Act) -> tuple[Any, ...]:

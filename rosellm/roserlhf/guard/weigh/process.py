@@ -75,7 +75,9 @@ def _process(act: Act, view: View) -> str:
         return ""
     foreign = target.isdigit() and target not in view.past
     foreign = foreign or (UNKNOWN in target and pattern(r"\$\{?PPID\b|getppid").search(view.text) is not None)
-    wide = foreign or pattern(r"^/proc/(\*|\[|\?|1/|\d+/)|^\*|^1$|ppid|parent").search(target) or "ppid" in about or "parent" in about
+    wide = (
+        foreign or pattern(r"^/proc/(\*|\[|\?|1/|\d+/)|^\*|^1$|ppid|parent").search(target) or "ppid" in about or "parent" in about
+    )
     setting = view.grounds.setting
     watched = "process" in view.grounds.closed or bool(
         setting.verifier or setting.hidden_tests or setting.protected_read or view.grounds.paths["result_file"]
