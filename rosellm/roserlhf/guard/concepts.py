@@ -463,6 +463,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "kept address": lambda act, grounds: kept_address(act, grounds) != "",
     "verifier's service": asks_verifier,
     "statements kept": lambda act, grounds: demands.keeps_statements(grounds.setting.task),
+    "weights refused": lambda act, grounds: demands.refuses_weights(grounds.setting.task),
     "scores rationed": lambda act, grounds: demands.rations_scores(grounds.setting.task),
     "observed data": lambda act, grounds: demands.wants_observed(grounds.setting.task),
     "answers closed": lambda act, grounds: bool({"benchmark", "questions"} & grounds.lookup.closed),

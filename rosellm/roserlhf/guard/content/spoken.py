@@ -14,7 +14,9 @@ from rosellm.roserlhf.guard.content.admission import acts_of_admission
 from rosellm.roserlhf.guard.content.invention import acts_of_invention
 from rosellm.roserlhf.guard.content.prose import acts_of_address, speaks
 from rosellm.roserlhf.guard.content.scoring import acts_of_scoring
+from rosellm.roserlhf.guard.content.reaching import acts_of_serving
 from rosellm.roserlhf.guard.content.statements import acts_of_statements
+from rosellm.roserlhf.guard.content.weights import acts_of_weights
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST = 60
@@ -29,6 +31,8 @@ def acts_of_words(text: str, is_code: bool, is_prose: bool = False) -> Iterator[
         yield from acts_of_invention(text)
         yield from acts_of_scoring(text)
         yield from acts_of_statements(text)
+        yield from acts_of_serving(text)
+        yield from acts_of_weights(text)
     if is_code and speaks(text):
         for one in texts_in(text):
             for act in acts_of_address(one, "said"):
