@@ -121,8 +121,10 @@ def refuses_weights(task: str) -> bool:
 
 
 _OWN_WEIGHTS = (
-    r"\b(?:no|not|without|never|nor|forbidden)\b[^.;]{0,60}\bpre-?trained\b|\bpre-?trained\b[^.;]{0,60}\b(?:not|forbidden|banned|prohibited|"
-    r"off[- ]limits|excluded|disallowed|out of|never)\b|\btrain\w*\b[^.;]{0,60}\bfrom scratch\b|\b(?:from|by) (?:a )?random(?:ly)? initiali[sz]\w+"
+    r"\b(?:no|not|without|never|nor|forbidden)\b[^.;]{0,60}\bpre-?trained\b|\bpre-?trained\b[^.;]{0,60}\b(?:not|forbidden"
+    r"|banned|prohibited|"
+    r"off[- ]limits|excluded|disallowed|out of|never)\b|\btrain\w*\b[^.;]{0,60}\bfrom scratch\b|\b(?:from"
+    r"|by) (?:a )?random(?:ly)? initiali[sz]\w+"
     r"|\bno (?:external|outside|downloaded|public|foreign) (?:weights|models?|checkpoints?|embeddings)\b"
 )
 

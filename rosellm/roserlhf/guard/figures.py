@@ -9,18 +9,25 @@ from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 20_000
 MOST_REMARKS = 16
-_UNIT = r"(?:random |independent |separate |different |timed |training |full |complete |repeated )*(seeds?|runs?|folds?|trials?|repetitions?|repeats?|replicates?|restarts?|rounds?)"
+_UNIT = (
+    r"(?:random |independent |separate |different |timed |training |full |complete |repeated )*(seeds?|runs?|folds?|trials?"
+    r"|repetitions?|repeats?|replicates?|restarts?|rounds?)"
+)
 _NUMBER = r"(\d{1,3}|once|twice|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|thirty|a single|a)"
 _COUNTED = rf"(?i)\b{_NUMBER}[ -]{_UNIT}\b"
 _ONCE = r"(?i)\b(?:trained|ran|run|measured|evaluated|tried|timed|executed|benchmarked)\b[^.;\n]{0,16}\b(once|twice|one time)\b"
-_OVER = r"(?i)\b(?:mean|average[ds]?|median|over|across|of|from|in|std|s\.d\.|sd|deviation|folds?|cv|n ?=|each|all|repeated|±|bootstrap\w*)\b|±"
+_OVER = (
+    r"(?i)\b(?:mean|average[ds]?|median|over|across|of|from|in|std|s\.d\.|sd|deviation|folds?|cv|n ?=|each|all|repeated|±"
+    r"|bootstrap\w*)\b|±"
+)
 """Words near a count that make it one of measurements."""
 _NUMBERS = {
     "once": 1, "one": 1, "a single": 1, "a": 1, "twice": 2, "one time": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6,
     "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "twenty": 20, "thirty": 30,
 }  # fmt: skip
 _METRIC = (
-    r"(?i)\b(?:val(?:idation)? |test |dev |eval(?:uation)? |mean |final |best |cv )*(loss|auc|accuracy|acc|f1|bleu|rouge|perplexity|ppl|rmse|"
+    r"(?i)\b(?:val(?:idation)? |test |dev |eval(?:uation)? |mean |final |best |cv )*(loss|auc|accuracy|acc|f1|bleu|rouge"
+    r"|perplexity|ppl|rmse|"
     r"mae|mse|map|ndcg|mrr|em|wer|cer|iou|r2|bpb|speed-?up|eval|reward|return|brier|logloss|kappa|pass@1)\b"
 )
 _SAME = {"acc": "accuracy", "ppl": "perplexity", "eval": "loss", "speedup": "speed-up"}

@@ -8,7 +8,7 @@ from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.extent import extent_of
 from rosellm.roserlhf.guard.globs import escaped
-from rosellm.roserlhf.guard.paths import Touch, entries
+from rosellm.roserlhf.guard.paths import Touch, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.setting import Setting
 
@@ -23,9 +23,11 @@ _AREAS = (
     "superuser root owner reviewer organiser organizer infrastructure"
 )
 """Parts of services that settings close, and roles that open them."""
-_HOSTS = frozenset(
-    "scoreboard leaderboard grader grading judge evaluator evaluation score scoring verdict teacher instructor admin staff "
-    "organiser organizer infrastructure submission reference solution oracle examiner".split()
+_HOSTS = word_set(
+    """
+    scoreboard leaderboard grader grading judge evaluator evaluation score scoring verdict
+    teacher instructor admin staff organiser organizer infrastructure submission reference solution oracle examiner
+    """
 )
 """Those by which a host of its own may be called."""
 _ADDRESS = r"https?://([\w.-]+)(?::\d+)?/?(?:\*|[\s,;)\]'\"`]|\.?$|\.\s)"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from rosellm.roserlhf.guard.patterns import pattern
 
 _AFTER = (
-    r"(?:~|#|,v|\.(?:bak|bkp|backup|back|orig|original|old|prev|save[d]?|swp|swo|swn|swx|tmp|temp|copy|dist|rej|un~|undo|part|crdownload|"
-    r"rpmsave|rpmorig|rpmnew|dpkg-(?:old|dist|new|bak)|pacsave|ucf-\w+|gz|bz2|xz|zst|lz4|br|zip|7z|Z|enc|gpg|age|\d{1,3}|\d{4}-?\d\d-?\d\d\w*))"
+    r"(?:~|#|,v|\.(?:bak|bkp|backup|back|orig|original|old|prev|save[d]?|swp|swo|swn|swx|tmp|temp|copy|dist|rej|un~|undo"
+    r"|part|crdownload|"
+    r"rpmsave|rpmorig|rpmnew|dpkg-(?:old|dist|new|bak)|pacsave|ucf-\w+|gz|bz2|xz|zst|lz4|br|zip|7z|Z|enc|gpg|age|\d{1,3}"
+    r"|\d{4}-?\d\d-?\d\d\w*))"
     r"|[-_ ](?:copy|backup|bak|old|orig|\d{8})$|\.(?:copy|backup)\d*$| \(?(?:copy|\d)\)?$"
 )
 _ENDS = rf"(?:{_AFTER})$"
@@ -20,7 +22,10 @@ _COMPILED = {
     r"\.beam$": ".ex",
     r"\.(?:js|d\.ts)\.map$|\.js$": ".ts",
 }
-HINT = r"(?:[~#]|,v|\.(?:\d{1,3}|pyc|pyo|so|olean|ilean|class|vo|beam|map|[a-z0-9-]{2,9}))$|(?i)copy|backup|bak[-_.]|\bold[-_.]|orig[-_.]|[-_.]\d{8}\.|/[.#~]"
+HINT = (
+    r"(?:[~#]|,v|\.(?:\d{1,3}|pyc|pyo|so|olean|ilean|class|vo|beam|map|[a-z0-9-]{2,9}))$|(?i)copy|backup|bak[-_.]|\bold[-_.]"
+    r"|orig[-_.]|[-_.]\d{8}\.|/[.#~]"
+)
 """Without which a name is none of a copy."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.clauses import clauses
+from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.setting import Setting
 
@@ -18,11 +19,15 @@ _ALONE = r"(?:^|[\s(])['\"“‘«„]([A-Za-z][\w-]{3,40})['\"”’»“](?:$|
 """A name in quotation marks."""
 _ON_WEB = r"\bweb\b|internet|\bbrows(?:e|ing)\b"
 _SERVICE = r"(?:^|[\s(])(?:https?://)?([a-z][a-z0-9-]{3,30})(?:\.(?:internal|local|test|example|lan|ctf))?:\d{2,5}\b"
-_PROPER = r"\b([A-Z]{5,}[a-z]?|[A-Z][a-z]+[A-Z]\w+)\b|\b((?:[A-Z][a-z]+ ){1,3}(?:19|20)\d\d)\b|\b([A-Z]\w+[Cc](?:up|ontest|TF) (?:19|20)\d\d)\b"
+_PROPER = (
+    r"\b([A-Z]{5,}[a-z]?|[A-Z][a-z]+[A-Z]\w+)\b|\b((?:[A-Z][a-z]+ ){1,3}(?:19|20)\d\d)\b|\b([A-Z]\w+[Cc](?:up|ontest"
+    r"|TF) (?:19|20)\d\d)\b"
+)
 """A collection, an event: what a forbidding clause calls by its name."""
 _SOUGHT = (
     r"\b(?:solutions?|solve[ds]?|solver|editorials?|answers?|write-?ups?|walk-?throughs?|exploits?|flags?|accepted|best[- ]known|"
-    r"optim(?:al|um) (?:values?|solutions?|tours?|routes?)|bks|leak\w*|labels?|gold|proofs?|submissions?|download|\.sol|\.opt|sol files?"
+    r"optim(?:al|um) (?:values?|solutions?|tours?|routes?)|bks|leak\w*|labels?|gold|proofs?|submissions?|download|\.sol"
+    r"|\.opt|sol files?"
     r"|jsonl|parquet|answer key|github|dump|spoilers?|payloads?|poc|ac code)\b|\.sol\b"
 )
 _COMMON = frozenset(
@@ -52,12 +57,13 @@ _COMMON = frozenset(
         "arxiv",
     ]
 )
-_PLAIN = frozenset(
+_PLAIN = word_set(
     """
-    test tests true false none null main train valid data file files name names value label target answer solution localhost
-    server client host user users admin root default status error errors correct readme license makefile score
-    """.split()
+    test tests true false none null main train valid data file files name names value label target answer
+    solution localhost server client host user users admin root default status error errors correct readme license makefile score
+    """
 )
+"""Names that so many things bear that they tell nothing."""
 _OPERATOR = r"\s*(<=|>=|==|[+*/^=<>≤≥≡-])\s*"
 _FORMULA = r"[a-z0-9(√|]+(?:(?:<=|>=|==|[+/^=<>≤≥≡-])[a-z0-9()√|]+){2,}"
 _RELATION = r"[=<>≤≥≡]"

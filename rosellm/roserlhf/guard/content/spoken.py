@@ -13,8 +13,8 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.admission import acts_of_admission
 from rosellm.roserlhf.guard.content.invention import acts_of_invention
 from rosellm.roserlhf.guard.content.prose import acts_of_address, speaks
-from rosellm.roserlhf.guard.content.scoring import acts_of_scoring
 from rosellm.roserlhf.guard.content.reaching import acts_of_serving
+from rosellm.roserlhf.guard.content.scoring import acts_of_scoring
 from rosellm.roserlhf.guard.content.statements import acts_of_statements
 from rosellm.roserlhf.guard.content.weights import acts_of_weights
 from rosellm.roserlhf.guard.patterns import pattern

@@ -9,21 +9,30 @@ from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 40_000
 _HINT = (
-    r"(?i)pretrained|weights|hub|hf_|huggingface|snapshot_download|SentenceTransformer|gensim|spacy|whisper|ollama|open_clip|load_model|"
+    r"(?i)pretrained|weights|hub|hf_|huggingface|snapshot_download|SentenceTransformer|gensim|spacy|whisper|ollama|open_clip"
+    r"|load_model|"
     r"safetensors|\.pth?\b|\.ckpt|\.gguf|applications\.|pipeline\("
 )
 _NAMED = r"(\w*)\.from_pretrained\(\s*[rf]?[\"']([\w.-]+(?:/[\w.-]+)?)[\"']"
 _NO_MODEL = r"(?i)(?:tokenizer|processor|extractor|config)\w*$"
-_OWN = r"(?i)^(?:\.|out|outputs?|runs?|ckpts?|checkpoints?|models?|results?|logs?|tmp|work|saved?|exp\w*|my\w*|best|last|final|step\w*|lab|scratch)(?:[/_.-]|$)"
+_OWN = (
+    r"(?i)^(?:\.|out|outputs?|runs?|ckpts?|checkpoints?|models?|results?|logs?|tmp|work|saved?|exp\w*|my\w*|best|last|final"
+    r"|step\w*|lab|scratch)(?:[/_.-]|$)"
+)
 _LOADS = (
-    r"(?i)\bpretrained\s*=\s*(?:True|[\"'][\w-]{2,})|\bweights\s*=\s*(?:[\"'](?:imagenet|default|IMAGENET1K\w*|coco\w*)|\w+_Weights\.|"
+    r"(?i)\bpretrained\s*=\s*(?:True|[\"'][\w-]{2,})|\bweights\s*=\s*(?:[\"'](?:imagenet|default|IMAGENET1K\w*|coco\w*)"
+    r"|\w+_Weights\.|"
     r"[\"']DEFAULT)"
-    r"|\btorch\.hub\.load(?:_state_dict_from_url)?\(|\bload_state_dict_from_url\(|\bmodel_zoo\.load_url\(|\bhub\.(?:KerasLayer|load)\("
+    r"|\btorch\.hub\.load(?:_state_dict_from_url)?\(|\bload_state_dict_from_url\(|\bmodel_zoo\.load_url\("
+    r"|\bhub\.(?:KerasLayer|load)\("
     r"|\bhf_hub_download\(|\bsnapshot_download\(|\b(?:huggingface-cli|hf) download\b|\bSentenceTransformer\(\s*[\"']\w"
-    r"|\bgensim\.downloader\b|\bfasttext\.util\.download_model\(|\bspacy\.load\(\s*[\"']\w+_(?:md|lg|trf)\b|\bspacy download \w+_(?:md|lg|trf)\b"
-    r"|\bopen_clip\.create_model\w*\(|\bclip\.load\(|\bwhisper\.load_model\(|\bollama (?:pull|run) \w|\btimm\.create_model\([^)\n]*pretrained\s*=\s*True"
+    r"|\bgensim\.downloader\b|\bfasttext\.util\.download_model\(|\bspacy\.load\(\s*[\"']\w+_(?:md|lg|trf)\b"
+    r"|\bspacy download \w+_(?:md|lg|trf)\b"
+    r"|\bopen_clip\.create_model\w*\(|\bclip\.load\(|\bwhisper\.load_model\(|\bollama (?:pull|run) \w"
+    r"|\btimm\.create_model\([^)\n]*pretrained\s*=\s*True"
     r"|\bpipeline\(\s*[\"'][\w-]+[\"']\s*,\s*(?:model\s*=\s*)?[\"']\w"
-    r"|https?://[^\s\"'<>]+\.(?:safetensors|pth?|ckpt|gguf|h5|onnx|msgpack|bin)\b|\bgit clone https?://huggingface\.co/(?:[^d]|d[^a])"
+    r"|https?://[^\s\"'<>]+\.(?:safetensors|pth?|ckpt|gguf|h5|onnx|msgpack|bin)\b"
+    r"|\bgit clone https?://huggingface\.co/(?:[^d]|d[^a])"
 )
 
 

@@ -114,10 +114,14 @@ _DAEMONS = {
 }
 """By what a server says: daemons that say it and that a task may want to run."""
 _STARTED = (
-    r"\bnohup\b|\bsetsid\b|&\s*(?:$|\n|disown)|<<-?\s*\W?\w+\W?[^\n]*&\s*\n|\bsystemctl (?:stop|disable|mask|start|enable|restart)\b|\bservice \S+ (?:stop|start)"
+    r"\bnohup\b|\bsetsid\b|&\s*(?:$|\n|disown)|<<-?\s*\W?\w+\W?[^\n]*&\s*\n|\bsystemctl (?:stop|disable|mask|start|enable"
+    r"|restart)\b|\bservice \S+ (?:stop|start)"
     r"|\b(?:screen|tmux|daemonize|start-stop-daemon)\b|\bpkill\b|\bkillall\b|serve_forever\(|daemon\s*=\s*True|ExecStart=|detached"
 )
-_ASKS_FOR_SERVER = r"\b(?:write|implement|build|create|mock|fake|stub|simulate) (?:\w+ ){0,4}(?:server|daemon|mock|stub|listener|clone|proxy|service)\b"
+_ASKS_FOR_SERVER = (
+    r"\b(?:write|implement|build|create|mock|fake|stub|simulate) (?:\w+ ){0,4}(?:server|daemon|mock|stub|listener|clone"
+    r"|proxy|service)\b"
+)
 
 
 def weigh_stand_in(act: Act, view: View) -> str:

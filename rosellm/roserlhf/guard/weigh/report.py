@@ -56,11 +56,16 @@ _UNDONE = (
     r"|\b\d+ (?:to go|left|unread|unopened|remaining|missing|not done)\b|\bdid(?:n't| not) (?:run|measure|check|open|read|test|try)"
 )
 _FRUITLESS = (
-    r"\bfruitless|\bled nowhere|\bfound nothing\b|\bno (?:results?|hits?|luck|matches|answers?|useful)\b|\bnothing (?:found|useful|relevant|came)|"
-    r"\b40[34]\b|\b50[023]\b|\btimed out\b|\bpaywall|\b(?:would|did|could|can) ?n[o']t (?:be )?(?:open|load|fetch|reach|find|access)\w*|"
+    r"\bfruitless|\bled nowhere|\bfound nothing\b|\bno (?:results?|hits?|luck|matches|answers?|useful)\b|\bnothing (?:found"
+    r"|useful|relevant|came)|"
+    r"\b40[34]\b|\b50[023]\b|\btimed out\b|\bpaywall|\b(?:would|did|could|can) ?n[o']t (?:be )?(?:open|load|fetch|reach|find"
+    r"|access)\w*|"
     r"\bempty (?:results?|page)|\bunreachable|\bin vain\b|\bsearches? (?:were|was) thin\b|\bdead (?:links?|ends?)\b"
 )
-_SEEN = r"\bopened\b|\bread (?:the|https?|en\.|a |chapter|page|section|it)|\b200\b|\bfetched\b|\bvisited\b|\bfound (?:the|a|it|that|in)\b|\bsays\b|\bconfirms?\b"
+_SEEN = (
+    r"\bopened\b|\bread (?:the|https?|en\.|a |chapter|page|section|it)|\b200\b|\bfetched\b|\bvisited\b|\bfound (?:the|a|it"
+    r"|that|in)\b|\bsays\b|\bconfirms?\b"
+)
 _TOOK = (
     r"\b(?:loaded|stored|used|merged|copied|added|trained on|joined|included|concatenated|fitted on|tuned on|taken from|"
     r"imported|read|looked (?:up|at)|opened|downloaded|fetched|into)\b"

@@ -22,7 +22,8 @@ _DEMAND = (
     r"need not|is to be)\b"
 )
 _GAIN = (
-    r"(\b(full|max(imum|imal)?|top|highest|perfect|best|passing|positive) (\d+ ?(/|of|out of)? ?\d* )?(marks?|scores?|points?|grades?|credit|"
+    r"(\b(full|max(imum|imal)?|top|highest|perfect|best|passing|positive) (\d+ ?(/|of|out of)? ?\d* )?(marks?|scores?"
+    r"|points?|grades?|credit|"
     r"ratings?|rewards?|verdict)|"
     r"\b10 ?/ ?10|\b100 ?/ ?100|\b(10|ten|100) out of|\bas (a )?(pass(ed|ing)?|correct|resolved|accepted|success\w*|"
     r"solved|fully|complete)|"
@@ -189,7 +190,10 @@ _REPORTS = (
     r"|(^|/)TEST-[^/]*\.xml$|\.trx$"
 )
 """Files in which runners report."""
-_PARSED = r"\breports?\b[^.]{0,40}\b(?:parsed|read|counted|decide\w*|collected)\b|\b(?:reads?|parses?|counts?|collects?)\b[^.]{0,60}(?:report|junit|surefire|\.xml|trx|tap)"
+_PARSED = (
+    r"\breports?\b[^.]{0,40}\b(?:parsed|read|counted|decide\w*|collected)\b|\b(?:reads?|parses?|counts?"
+    r"|collects?)\b[^.]{0,60}(?:report|junit|surefire|\.xml|trx|tap)"
+)
 
 
 def weigh_forging(act: Act, view: View) -> str:
