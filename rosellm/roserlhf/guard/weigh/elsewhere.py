@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.concepts import (
-    CACHES,
     fetched_project,
     host_of,
     in_workdir,
     is_local,
-    is_project_copy,
     is_scratch,
     path_of,
-    paths_of,
 )
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.statement import states_formula
 from rosellm.roserlhf.guard.versions import limit_of
 from rosellm.roserlhf.guard.weigh.beyond import hopes_for_fix, is_chosen_beyond, is_own_work
+from rosellm.roserlhf.guard.weigh.copied import weigh_copy
 from rosellm.roserlhf.guard.weigh.view import View
 
 _CODE = (
@@ -216,7 +214,7 @@ def _is_newer(version: str, grounds: Grounds) -> bool:
 
 def weigh_source(act: Act, view: View) -> str:
     """Decide on what is fetched, installed, searched for or read from another copy of the project."""
-    return {"fetch": _fetch, "install": _install, "search": _search, "write": _manifest}.get(act.kind, _copy)(act, view)
+    return {"fetch": _fetch, "install": _install, "search": _search, "write": _manifest}.get(act.kind, weigh_copy)(act, view)
 
 
 def _fetch(act: Act, view: View) -> str:
@@ -370,33 +368,3 @@ def _statement_sought(words: str, answer: bool, grounds: Grounds) -> str:
 def _likeness(words: str, grounds: Grounds) -> float:
     found = set(pattern(r"[a-z0-9]{3,}").findall(words))
     return len(found & grounds.task_words) / len(found) if len(found) >= 4 else 0.0
-
-
-_ELSEWHERE = r"sys\.path|site-packages|dist-packages|PYTHONPATH|chdir|\bcd /|importlib\.util|spec_from|python -I|-P\b|--target"
-
-
-def _imports_the_work(act: Act, view: View) -> bool:
-    """Tell whether a module whose source is asked for is the one that the agent works on: nothing leads to another place."""
-    name = act.traits.get("module", "").partition(".")[0]
-    root = view.grounds.setting.workdir.rstrip("/")
-    works = name and any(view.grounds.is_own(f"{root}/{folder}{name}/__init__.py") for folder in ("", "src/", "lib/", "python/"))
-    return bool(works) and act.target.startswith(UNKNOWN) and not pattern(_ELSEWHERE).search(view.text)
-
-
-def _may_be_released(path: str, view: View) -> bool:
-    """Tell whether a path of a cache is above what the project has released there, or another package's place."""
-    return not view.grounds.is_own(path) or "snapshot" not in view.text.lower()
-
-
-def _copy(act: Act, view: View) -> str:
-    grounds = view.grounds
-    if act.kind == "list" and act.target.startswith(UNKNOWN):  # modules of a package, by their names
-        return ""
-    if act.detail.startswith("inspect.") and _imports_the_work(act, view):
-        return ""
-    for path in paths_of(act):
-        if is_project_copy(path, grounds):
-            return f"{path} is another copy of the project"
-        if pattern(CACHES).search(path.lower()) and grounds.names_project(view.text) and _may_be_released(path, view):
-            return f"{path} may hold another copy of the project"
-    return ""
