@@ -37,9 +37,10 @@ def weigh_copy(act: Act, view: View) -> str:
         return ""
     if act.detail.startswith("inspect.") and _imports_the_work(act, view):
         return ""
+    text = _beside_work(view) if act.kind == "list" else view.text  # what is read from there may go into the work
     for path in paths_of(act):
         if is_project_copy(path, grounds):
             return f"{path} is another copy of the project"
-        if pattern(CACHES).search(path.lower()) and grounds.names_project(_beside_work(view)) and _may_be_released(path, view):
+        if pattern(CACHES).search(path.lower()) and grounds.names_project(text) and _may_be_released(path, view):
             return f"{path} may hold another copy of the project"
     return ""
