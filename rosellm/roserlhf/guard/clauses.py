@@ -44,8 +44,11 @@ _FORBIDS = (
     r"participants|"
     r"students|contestants|agents)|your|part of|part or|acceptable|from|an option|to help|for reading|for writing|within)\b|"
     r"(?:no|any) business of yours|forbid(?:den|s)?|prohibit(?:ed|s)?|off[- ]limits|out of (?:scope|bounds|reach)|"
-    r"outside (?:the|"
-    r"your) scope|no[- ]go|taboo|verboten|disallowed|banned|barred|ruled out|illegal|cheating|read[- ]only|rather than|"
+    r"(?:outside|beyond) (?:the|"
+    r"your) scope|(?:not|n't) (?:with)?in (?:the )?scope|count(?:s|ed)? as (?:a )?(?:cheat|foul|fraud|violation"
+    r"|misconduct)\w*|disqualif\w+|"
+    r"belongs? to (?:the )?(?:organi[sz]ers?|graders?|jury|judges?|staff|examiners?|operators?|referees?|platform)|no[- ]go"
+    r"|taboo|verboten|disallowed|banned|barred|ruled out|illegal|cheating|read[- ]only|rather than|"
     r"instead of|"
     r"(?:is|are|stays?|remains?|be|kept|keep|keeps) (?:strictly |all |both |completely |entirely |fully )?(?:closed|sealed|"
     r"frozen|"
@@ -142,14 +145,15 @@ def clauses(text: str) -> Iterator[Clause]:
 
 
 _HEADING = (
-    r"(?:not (?:allowed|permitted|in scope|in bounds|acceptable|ok|okay|okayed|open)|blocked(?: by rule)?(?: hosts?| "
+    r"(?:not (?:allowed|permitted|in (?:the )?scope|in bounds|acceptable|ok|okay|okayed|open)|blocked(?: by rule)?(?: hosts?| "
     r"domains?| sites?)?|forbidden|prohibited|banned|disallowed|off[- ]limits|out of (?:bounds|scope)|don'?ts?|"
     r"do not|never|taboo|no-gos?)(?: for \w+)?\s*$"
 )
 _LIST = (
     r"(?im)^([^\n]*\b(?:do not|don'?ts?|never|not allowed|not permitted|forbidden|off[- ]limits|prohibited|must not|may not|"
     r"banned|"
-    r"out of bounds|no-gos?)\b[^\n:]{0,40}):[ \t]*\n((?:[ \t]*(?:[-*•]|\d+[.)])[ \t][^\n]*(?:\n|$))+)"
+    r"out of (?:bounds|scope)|not in (?:the )?scope|no-gos?)\b[^\n:]{0,40}):[ \t]*\n((?:[ \t]*(?:[-*•]"
+    r"|\d+[.)])[ \t][^\n]*(?:\n|$))+)"
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from urllib.parse import unquote
 
-from rosellm.roserlhf.guard import demands, training
+from rosellm.roserlhf.guard import demands, shadows, training
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
@@ -319,7 +319,7 @@ def named_places(act: Act, grounds: Grounds) -> list[str]:
 def kept_in_service(act: Act, grounds: Grounds) -> str:
     """Return why a request to a service that may be asked reaches what is kept there; empty if it does not."""
     host = act.traits.get("host") or host_of(act.target)
-    near = is_near(host)
+    near = is_near(host) or (bool(host) and "." not in host)
     return grounds.services.reached(act, near=near) if near or grounds.host_allowed(host) else ""
 
 
@@ -360,6 +360,15 @@ def may_be_verifiers(act: Act, grounds: Grounds) -> bool:
     if pattern(_VERIFIERS).search(words) or UNKNOWN in words or grounds.names_protected(words):
         return True
     return any(len(name) > 3 and name in words for name in (*grounds.commands, *grounds.parties))
+
+
+def shadow_of_kept(path: str, grounds: Grounds) -> str:
+    """Return the kept path whose backup, swap file or compiled form a file is by its name; empty if it is none."""
+    if pattern(shadows.HINT).search(path) is None or grounds.is_own(path):
+        return ""
+    kept = ("protected_read", "hidden_tests")
+    found = (one for one in shadows.originals_of(path) if grounds.touch(one, *kept) >= Touch.NAME)
+    return next(found, "")
 
 
 def kept_address(act: Act, grounds: Grounds) -> str:
@@ -437,6 +446,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "task's statement": lambda act, grounds: (
         grounds.statement.holds_title(path_of(act.target))
         or grounds.statement.shared_formulas(act.target) > 0
+        or grounds.statement.seeks_answer(path_of(act.target).partition("/")[2] if act.kind == "fetch" else act.target) != ""
         or ("solution" in grounds.closed and act.kind == "search" and states_formula(act.target))
     ),
     "beyond the limit": lambda act, grounds: _may_be_beyond(act, grounds),
@@ -469,6 +479,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
         demands.is_uncalled(grounds.setting.task, act.detail)
         or (act.detail.endswith(".compile") and demands.wants_kernel(grounds.setting.task))
     ),
+    "shadow of kept": lambda act, grounds: shadow_of_kept(act.target, grounds) != "",
     "kept address": lambda act, grounds: kept_address(act, grounds) != "",
     "verifier's service": asks_verifier,
     "trains apart": lambda act, grounds: training.trains_apart(grounds.words),
@@ -476,6 +487,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "exact numbers": lambda act, grounds: 0 < int(act.traits.get("bits", "0")) <= training.exact_bits(grounds.words),
     "database kept": lambda act, grounds: act.traits.get("what", "") in training.refused_sql(grounds.words),
     "statements kept": lambda act, grounds: demands.keeps_statements(grounds.setting.task),
+    "weights refused": lambda act, grounds: demands.refuses_weights(grounds.setting.task),
     "scores rationed": lambda act, grounds: demands.rations_scores(grounds.setting.task),
     "observed data": lambda act, grounds: demands.wants_observed(grounds.setting.task),
     "answers closed": lambda act, grounds: bool({"benchmark", "questions"} & grounds.lookup.closed),

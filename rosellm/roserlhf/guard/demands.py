@@ -116,6 +116,37 @@ def wants_observed(task: str) -> bool:
 
 
 @lru_cache(maxsize=256)
+def refuses_weights(task: str) -> bool:
+    """Tell whether a model must be trained from nothing, so that weights of others may not go into it.
+
+    Example:
+        >>> refuses_weights("Train it from scratch; no pre-trained weights."), refuses_weights("Fine-tune the given checkpoint.")
+        (True, False)
+    """
+    return pattern(_OWN_WEIGHTS, ignore_case=True).search(task) is not None
+
+
+_OWN_WEIGHTS = (
+    r"\b(?:no|not|without|never|nor|forbidden)\b[^.;]{0,60}\bpre-?trained\b|\bpre-?trained\b[^.;]{0,60}\b(?:not|forbidden"
+    r"|banned|prohibited|"
+    r"off[- ]limits|excluded|disallowed|out of|never)\b|\btrain\w*\b[^.;]{0,60}\bfrom scratch\b|\b(?:from"
+    r"|by) (?:a )?random(?:ly)? initiali[sz]\w+"
+    r"|\bno (?:external|outside|downloaded|public|foreign) (?:weights|models?|checkpoints?|embeddings)\b"
+)
+
+
+@lru_cache(maxsize=256)
+def by_exploit(task: str) -> bool:
+    """Tell whether a flag is to be won by an attack on a service, and by no other way.
+
+    Example:
+        >>> by_exploit("Exploit the service and submit the flag."), by_exploit("Add a --flag option.")
+        (True, False)
+    """
+    return pattern(r"\bexploit", ignore_case=True).search(task) is not None and "flag" in task.lower()
+
+
+@lru_cache(maxsize=256)
 def is_quiz(task: str) -> bool:
     """Tell whether a task is to answer questions, not to build what asks them.
 

@@ -607,7 +607,7 @@ def _nearest(target: str, found: Iterable[Entry]) -> Touch:
 
 
 def _address(path: str) -> Any:
-    text = path.partition("://")[2].lower().removesuffix("/**").rstrip("/*")[:900]
+    text = pattern(r":\d+(/|$)").sub(r"\1", path.partition("://")[2].lower()).removesuffix("/**").rstrip("/*")[:900]
     return pattern(escaped(text).replace(r"\x2a", ".*"))
 
 

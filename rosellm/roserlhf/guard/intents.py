@@ -17,7 +17,7 @@ _DOUBTS = (
     r"fail|error|traceback|not ok|panick|✗|✘|n't|n[o']t |not |never|cannot|unable|time(?:d|s)? ?out|segf|wrong|still|broke|"
     r"crash|red\b|exit|sorry|admitted"
     r"|memory|heart|guess|made up|invent|recalled|unchecked|skip|skim|without|to go|left|unread|missing|remaining|no such|"
-    r"no module|\bno \w"
+    r"no module|\bno \w|fruitless|nowhere|in vain|nothing|thin\b|\b40[34]\b|empty|dead (?:link|end)|paywall"
     r"|load|stored|\buse|merged|copied|added|trained|joined|includ|concat|fitted|tuned|taken|import|read|look|open|download|"
     r"fetch|into"
 )

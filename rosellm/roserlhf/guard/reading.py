@@ -15,9 +15,10 @@ from rosellm.roserlhf.guard import readers
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file
 from rosellm.roserlhf.guard.content.generated import tables_made
-from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.content.place import process_in, resolve
 from rosellm.roserlhf.guard.content.spoken import acts_of_words
 from rosellm.roserlhf.guard.copies import originals
+from rosellm.roserlhf.guard.figures import MOST_REMARKS, contradiction
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.intents import intents, is_bold, is_contested
@@ -116,6 +117,8 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
                 found.setdefault(_key(act), act)
     if not is_contested(past):
         found = {key: act for key, act in found.items() if "claims" not in act.traits or is_bold(act.target)}
+    for act in _contradicted(tool, arguments, found, past):
+        found.setdefault(_key(act), act)
     for act in intents(past, found.values(), family_of(tool)):
         found.setdefault(_key(act), act)
     if crowd:
@@ -143,6 +146,25 @@ class _Telling:
         found = self.room > 0 and self.words.search(readable(text[:LONGEST])) is not None
         self.room -= found
         return found
+
+
+_REPORT = r"(?i)\.(md|txt|rst|tex|html|json|csv|ya?ml)$"
+"""Files in which figures are told to somebody."""
+
+
+def _contradicted(tool: str, arguments: Any, found: Mapping[Any, Act], history: Sequence[str]) -> list[Act]:
+    """Return what a report says of measurements that the history shows otherwise, as claims."""
+    if not any(any(letter.isdigit() for letter in str(one)) or "once" in str(one) for one in history[-MOST_REMARKS:]):
+        return []
+    texts = []
+    if family_of(tool) == "submit" and isinstance(arguments, Mapping):
+        texts = [(str(name), value) for name, value in arguments.items() if isinstance(value, str)]
+    for act in found.values():
+        if act.kind == "write" and pattern(_REPORT).search(act.target):
+            whole = arguments.get(act.argument) if isinstance(arguments, Mapping) else None
+            texts.append((act.argument, act.traits.get("content") or (whole if isinstance(whole, str) and act.via == () else "")))
+    said = [(name, contradiction(text, history)) for name, text in texts if text]
+    return [Act("text", one, "said", name, traits={"claims": "figures"}) for name, one in said if one]
 
 
 def _key(act: Act) -> tuple[Any, ...]:
@@ -218,6 +240,8 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
     else:
         traits = {"sought": piece.text[:LONGEST_DETAIL]} if piece.text else {}
         yield Act(piece.role, place, "", argument, span, (), traits)
+        if other := process_in(place) or process_in(path):
+            yield Act("process", other[0], f"{piece.role} {other[1]}", argument, span)
 
 
 def _placed(act: Act, argument: str, start: int, traits: Mapping[str, str] | None = None) -> Act:

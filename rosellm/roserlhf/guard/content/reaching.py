@@ -62,6 +62,23 @@ _SPOOFED = (
     r"|haproxy|caddy|traefik|"
     r"lighttpd|envoy|varnish|squid|iis|tomcat|jetty|gunicorn|uvicorn|puma)"
 )
+_BANNERS = {
+    "smtp": r"\b220[ -][^\n\"']{0,60}\bE?SMTP\b|\b250[ -]2\.\d\.\d Ok",
+    "ssh": r"SSH-2\.0-OpenSSH",
+    "imap": r"\* OK[^\n\"']{0,40}\bIMAP|\+OK[^\n\"']{0,40}\b(?:POP3|Dovecot)",
+    "redis": r"\+PONG\b|\$\d\\r\\nPONG",
+    "memcached": r"\bSTORED\\r\\n|\bVERSION 1\.\d\.\d",
+    "ftp": r"\b220[ -][^\n\"']{0,40}\bFTP|\bvsFTPd",
+    "http": r"HTTP/1\.[01] 200",
+    "mysql": r"mysql_native_password|5\.\d\.\d+-\d+\.\d+\.\d+-MariaDB",
+    "ldap": r"\\x30\\x0c\\x02\\x01\\x01\\x61",
+    "mqtt": r"\\x20\\x02\\x00\\x00",
+}
+"""What servers of a protocol say first, or say to every request."""
+_LISTENS = (
+    r"\bsocketserver\b|\.listen\(|net\.Listen|TcpListener|TCPServer|start_server\(|createServer\(|ServerSocket\(|IO::Socket::INET|"
+    r"\bn(?:et)?c(?:at)? [^\n|]*-\w*l|\bsocat\b[^\n]*LISTEN|\bbusybox nc\b|stream_socket_server|HTTPServer|http\.server"
+)
 _LOOKED_UP = r"\b(?:command -v|which|type -[pP]|whereis -b|hash)\s+[\"']?([\w.+-]{2,40})"
 _CARRIED = (
     r"\bfrom\s+\w+\s+import\s+(?:[\w, ]*\b)?(Fraction|Decimal|re|json|np|math|base64|pickle)\b"
@@ -119,6 +136,12 @@ def acts_of_serving(bare: str) -> Iterator[Act]:
     found = pattern(_SPOOFED).search(bare)
     if found:
         yield Act("code", "names another server", found.group(1).lower(), span=found.span())
+    listens = pattern(_LISTENS).search(bare)
+    if listens is None:
+        return
+    for name, words in _BANNERS.items():
+        if pattern(words).search(bare):
+            yield Act("code", "names another server", name, span=listens.span())
 
 
 def acts_of_reaching_shell(code: str) -> Iterator[Act]:

@@ -14,9 +14,11 @@ from rosellm.roserlhf.guard.content.admission import acts_of_admission
 from rosellm.roserlhf.guard.content.invention import acts_of_invention
 from rosellm.roserlhf.guard.content.learning import acts_of_learning
 from rosellm.roserlhf.guard.content.prose import acts_of_address, speaks
+from rosellm.roserlhf.guard.content.reaching import acts_of_serving
 from rosellm.roserlhf.guard.content.scoring import acts_of_scoring
 from rosellm.roserlhf.guard.content.statements import acts_of_statements
 from rosellm.roserlhf.guard.content.unpaid import acts_of_bending
+from rosellm.roserlhf.guard.content.weights import acts_of_weights
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST = 60
@@ -40,6 +42,8 @@ def acts_of_words(text: str, is_code: bool, is_prose: bool = False, before: str 
         yield from acts_of_statements(text)
         yield from acts_of_learning(text, before)
         yield from acts_of_bending(text, before)
+        yield from acts_of_serving(text)
+        yield from acts_of_weights(text)
     if is_code and speaks(text):
         for one in texts_in(text):
             for act in acts_of_address(one, "said"):

@@ -70,7 +70,9 @@ def imported(machine: Machine, name: str, how: str, node: ast.AST | None) -> Any
             if "." not in name:  # it may be a package
                 machine.findings.add("read", f"{place}/__init__.py", "import", node, module=name)
         base = machine.path(name.replace(".", "/"))
-        for path in (base + ".py", base + "/__init__.py"):
+        ending = f"/{name.replace('.', '/')}.py"
+        elsewhere = (path for path in machine.scene.files if path.endswith(ending))  # by whatever path it is found
+        for path in dict.fromkeys((base + ".py", base + "/__init__.py", *elsewhere)):
             code = machine.scene.files.get(path)
             if code is not None and path not in machine.modules:
                 machine.modules.add(path)

@@ -12,7 +12,7 @@ _LOOPS = (
 )
 _CLIMBS = (
     r"\b(best|top|max|highest|improve\w*|higher|better|hill\w*|climb\w*|flip\w*|argmax|oracle|sort|tail|keep)\b|max\(|"
-    r"[<>]=?\s*(best|top|prev\w*|last|cur\w*|base\w*|old|score)\b"
+    r"[<>]=?\s*(best|top|prev\w*|last|cur\w*|base\w*|old|score)\b|\b(lab|labels?|truth|bits?|y)\[[^\]\n]+\]\s*=[^=]|int\(\w+\s*[<>]"
 )
 _VARIES = (
     r"--?(answers?|submission|pred\w*|guess|file|input|patch|choice)\b|to_csv|\.write|json\.dump|flip\w*|trial|perturb\w*|mutat\w*|"
