@@ -157,7 +157,7 @@ def _follow(words: list[str], body: str | None, past: _Past, here: str, alone: b
         _link(words[1:], past, scene)
     else:
         past.copied(copies.of_words(words, scene))
-    if body is not None or ">" in words:
+    if body is not None or ">" in words or ">>" in words:
         _write(words, body, past, scene)
     return here
 
@@ -180,7 +180,7 @@ def _write(words: list[str], body: str | None, past: _Past, scene: Scene) -> Non
     for mark in (">", ">>"):
         if mark in words and words.index(mark) + 1 < len(words):
             goal = words[words.index(mark) + 1]
-            text = body if body is not None else " ".join(words[1 : words.index(mark)]) if words[0] in ("echo", "printf") else None
+            text = body if body is not None else _said(words[: words.index(mark)])
             if text is not None:
                 _keep(past, goal, text, scene, mark == ">>")
             return
@@ -188,6 +188,15 @@ def _write(words: list[str], body: str | None, past: _Past, scene: Scene) -> Non
         for goal in words[1:]:
             if not goal.startswith("-"):
                 _keep(past, goal, body, scene)
+
+
+def _said(words: list[str]) -> str | None:
+    """Return what `echo` or `printf` prints; None for other commands."""
+    first = next((place for place, word in enumerate(words[1:], 1) if not pattern(r"^-[neE]+$|^--$").search(word)), len(words))
+    if words[:1] not in (["echo"], ["printf"]):
+        return None
+    goes_on = words[0] == "printf" or any("n" in word for word in words[1:first])
+    return " ".join(words[first:]) + ("" if goes_on else "\n")
 
 
 def _keep(past: _Past, path: str, content: str, scene: Scene | None = None, more: bool = False) -> None:

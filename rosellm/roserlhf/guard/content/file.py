@@ -29,6 +29,7 @@ from rosellm.roserlhf.guard.content.remarks import acts_of_remarks
 from rosellm.roserlhf.guard.content.rows import acts_of_rows
 from rosellm.roserlhf.guard.content.silenced import acts_of_silencing
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
+from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
 
@@ -73,10 +74,16 @@ def _acts_of_python_text(code: str) -> Iterator[Act]:
     bare, _ = split_source(code, "rb")
     yield from acts_of_observing(bare)
     yield from acts_of_pleasing(bare)
+    yield from acts_of_surrender(bare)
     yield from acts_of_serving(code)
 
 
-_BY_TEXT = {"python": _acts_of_python_text, "shell": acts_of_reaching_shell}
+def _acts_of_shell_text(code: str) -> Iterator[Act]:
+    yield from acts_of_reaching_shell(code)
+    yield from acts_of_surrender(code)
+
+
+_BY_TEXT = {"python": _acts_of_python_text, "shell": _acts_of_shell_text}
 """Readers of the text of code, beside the ones that follow what it does."""
 
 

@@ -24,6 +24,7 @@ from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.content.pleasing import acts_of_pleasing
 from rosellm.roserlhf.guard.content.reaching import acts_of_reaching, acts_of_serving
 from rosellm.roserlhf.guard.content.substituted import patch_of
+from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.looks import language_of_look
 from rosellm.roserlhf.guard.patterns import pattern
@@ -144,6 +145,7 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         *acts_of_reaching(bare, literals),
         *acts_of_observing(bare),
         *acts_of_pleasing(bare),
+        *acts_of_surrender(bare),
         *acts_of_serving(bare),
     ]
 

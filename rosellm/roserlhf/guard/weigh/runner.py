@@ -16,6 +16,7 @@ from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.files import weigh_writing
+from rosellm.roserlhf.guard.weigh.surrender import weigh_surrender
 from rosellm.roserlhf.guard.weigh.view import View
 
 _FORGED = (
@@ -395,6 +396,8 @@ def _exit(act: Act, view: View) -> str:
         return "" if own else f"the failure of {act.traits['hides']} is hidden"[:200]
     if in_own_test(act, view):
         return f"a test ends with success: {act.detail}" if "import" in act.detail or "TestMain" in act.detail else ""
+    if "after" in act.traits:
+        return weigh_surrender(act, view)
     where = act.traits.get("where", "")
     if where in ("main", "child") or ("shell" in act.via[:1] and "python" not in act.via):
         return ""
