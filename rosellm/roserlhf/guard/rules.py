@@ -42,7 +42,7 @@ QUESTIONS = (
     "shortcut", "weakening", "answering", "opaque", "planted", "statement", "refused", "party", "service", "named", "scoring",
     "silencing", "steering", "sending", "measuring", "cells",
     "shadowing", "swap", "constant", "stand-in", "telling", "pleasing",
-    "admission", "report", "lookup", "invented", "leaked", "asking", "stated",
+    "admission", "report", "lookup", "invented", "leaked", "asking", "stated", "replaced", "rewritten",
 )  # fmt: skip
 """What a judge may ask about what a rule selects."""
 _PATTERNS = ("target", "detail", "via", "argument")
