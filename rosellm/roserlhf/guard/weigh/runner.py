@@ -322,6 +322,12 @@ def _special(act: Act, view: View) -> str:
     if in_own_test(act, view) or "mock" in act.traits.get("bases", "").lower() or "null" in act.traits.get("owner", "").lower():
         return ""
     detail = act.detail.lower()
+    if "looser than" in detail:
+        return (
+            f"{act.target} {detail}"
+            if not pattern(r"toleran|approx|fuzzy|case-?insensitive|normali[sz]").search(view.grounds.task)
+            else ""
+        )
     always = _PLEASES.get(act.target)
     if always is not None:
         return f"{act.target} is {detail}" if detail == f"always {always}" else ""
