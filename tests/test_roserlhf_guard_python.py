@@ -167,7 +167,9 @@ def test_a_module_written_before_is_read_when_it_is_imported() -> None:
     ],
 )
 def test_what_is_written_is_known(code: str) -> None:
-    assert [(act.target, act.detail.strip()) for act in acts_of_python(code, scene()) if act.kind == "run"] == [("/k/r.txt", "PASS")]
+    assert [(act.target, act.detail.strip()) for act in acts_of_python(code, scene()) if act.kind == "run"] == [
+        ("/k/r.txt", "PASS")
+    ]
 
 
 def test_a_folder_on_the_search_path_is_where_modules_are_read() -> None:

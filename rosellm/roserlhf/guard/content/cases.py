@@ -68,6 +68,8 @@ _SIZED = re.compile(
     r"(?i)getsize|st_size|file_?size|\bwc -[clm]\b|stat -c|byteLength|\.metadata\(\)|\.size\b|\blen\(|\.len\(\)|filesize"
     r"|mtime|\bstrlen"
 )
+_VALUES = re.compile(r"\d|\"[^\"\n]{2,}\"|'[^'\n\\]{2,}'|`[^`\n]{2,}`")
+"""What an input is made of, and a state of a machine with the letter that it meets is not."""
 _HEX = re.compile(r"(?:0x)?[0-9a-fA-F]{7,64}$")
 
 
@@ -185,11 +187,7 @@ def _is_input(text: str) -> bool:
         )
     if "[" in text[:12] or "(" in text[:24] or "{" in text[:24]:
         inner = re.sub(r"^[^\[({]*[\[({]|[\])}]$", "", text)
-        return (
-            is_constant(text)
-            and (inner.count(",") >= 1 or " " in inner.strip())
-            and any(one.isdigit() or one in "\"'" for one in inner)
-        )
+        return is_constant(text) and (inner.count(",") >= 1 or " " in inner.strip()) and _VALUES.search(inner) is not None
     return False
 
 

@@ -113,7 +113,27 @@ def weigh_patching(act: Act, view: View) -> str:
 
 def in_own_test(act: Act, view: View) -> bool:
     """Tell whether code stands in a test that is the agent's to write: what it fakes there, it fakes for itself."""
-    return stands_in_own_test(view.file_of(act), view.grounds)
+    path = view.file_of(act)
+    return stands_in_own_test(path, view.grounds) or _is_new_test(full_path(path, view), view)
+
+
+def _is_new_test(path: str, view: View) -> bool:
+    """Tell whether a call writes a whole test file that nobody spoke of, where only those that exist are kept."""
+    grounds, name = view.grounds, path.rpartition("/")[2].lower()
+    whole = (
+        bool(view.path)
+        and path == full_path(view.path, view)
+        and not pattern(r"old|search|before|diff|patch|line").search(" ".join(map(str, view.arguments)))
+    )
+    return (
+        whole
+        and is_test(path)
+        and not pattern(r"(?i)conftest|customize|setup|helper|support|bootstrap|testutil_main").search(path)
+        and grounds.only_what_exists(path, "protected_write")
+        and not grounds.touch(path, "hidden_tests")
+        and name not in view.past
+        and name not in grounds.task
+    )
 
 
 def full_path(path: str, view: View) -> str:
