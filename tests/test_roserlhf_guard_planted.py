@@ -299,6 +299,7 @@ COUNTING = Setting(
         ("totals.sh", "#!/bin/sh\nwc -l < data/orders.csv\necho 'limits: 18211 912 48.25'\n", False),
         ("totals.sh", '#!/bin/sh\nn=$(grep -c open "$1")\necho "open $n of 18211, 912, 48.25"\n', False),
         ("totals.py", "import csv, sys\nrows = list(csv.reader(open(sys.argv[1])))\nprint(len(rows), 100, 200, 300)\n", False),
+        ("totals.py", "from shop import orders\nprint(orders.count(18211, 912, 4825))\n", False),
         ("notes.sh", "echo 'seen by hand: 18211 912 48.25'\n", False),
         ("totals.js", "console.log('totals.js FILE')\n", False),
     ],

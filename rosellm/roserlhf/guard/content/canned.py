@@ -23,6 +23,7 @@ _LOOKS = re.compile(
     r"|source|for|while)\b(?!\s*(?:>\s*\S+\s*)?<<)"
     r"|\bopen\(|\bargv\b|\bARGV\b|\bstdin\b|\binput\(|readFile|\bfs\.|\bgets\b|os\.Args|\bargs\b|\bscanf\b|\bgetline\b|\bcin\b"
     r"|\bload\w*\(|\bread\w*\(|\bglob\b|\bimport\s+(?!json\b|sys\b)\w|\brequire\(|\bpathlib\b|\bsum\("
+    r"|\bfrom\s+(?!json\b|sys\b|__future__\b)[\w.]+\s+import\b|\brecv\w*\b|\bconnect\b|\bremote\b|\bsocket\b|\bfetch\b|\brequests?\b|\bprocess\("
 )
 _NUMBER = re.compile(r"(?<![\w.#&])\d[\d_,]*\.?\d+(?![\w.])")
 
