@@ -13,6 +13,8 @@ _EXCEPT = (
     r"excluding|save(?: for)?|not including|unless|minus)\s+|\s*[,(]\s*(?:not|no|without|never)\s+(?:the\s+|in\s+|below\s+|"
     r"under\s+)?"
 )
+_NOT = r"(?i)([\s,;(]+(?:but )?(?:not|without|never|no)\s+(?:the |any |existing )?)[^\s()]*[/*]"
+"""A path or a glob after `not`; `(not read-only)` leaves nothing out."""
 _EXISTING = (
     r"(?i)\b(exist(s|ed|ing)?|(was|were|is|are) (already )?(there|present)( already)?|already (there|present)|pre-?existing|"
     r"given( by the task)?|that (come|came|ship) with|shipped|supplied|original(ly)?|"
@@ -56,12 +58,14 @@ def extent_of(phrase: str) -> Extent:
         Extent(paths=('tests/test_*.py',), without=(), when='existing')
         >>> extent_of("tests/test_*.py (new files only)").when, extent_of("_test.go files that exist at HEAD").paths
         ('new', ('**/*_test.go',))
+        >>> extent_of("/src/*.go (not *_test.go that exist)").without
+        ('/src/**/*_test.go',)
     """
     if is_path(phrase):
         return Extent((phrase,))
-    parts = pattern(_EXCEPT).search(phrase)
+    parts = pattern(_EXCEPT).search(phrase) or pattern(_NOT).search(phrase)
     kept = phrase if parts is None else phrase[: parts.start()]
-    rest = "" if parts is None else phrase[parts.end() :]
+    rest = "" if parts is None else phrase[parts.end(1) if parts.re.groups else parts.end() :]
     paths = _named(kept)
     names = file_names(kept)
     if names and kept.strip(" `'\"").startswith(names[0]):  # a list of files, with a remark

@@ -43,6 +43,7 @@ QUESTIONS = (
     "silencing", "steering", "sending", "measuring", "cells",
     "shadowing", "swap", "constant", "stand-in", "telling", "pleasing",
     "admission", "report", "lookup", "invented", "leaked", "asking", "stated", "learning", "unpaid",
+    "replaced", "rewritten",
 )  # fmt: skip
 """What a judge may ask about what a rule selects."""
 _PATTERNS = ("target", "detail", "via", "argument")

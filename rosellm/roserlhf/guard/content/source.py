@@ -23,6 +23,8 @@ from rosellm.roserlhf.guard.content.observing import acts_of_observing
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.content.pleasing import acts_of_pleasing
 from rosellm.roserlhf.guard.content.reaching import acts_of_reaching, acts_of_serving
+from rosellm.roserlhf.guard.content.substituted import patch_of
+from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.content.unpaid import acts_of_unpaid
 from rosellm.roserlhf.guard.looks import language_of_look
@@ -45,6 +47,13 @@ _IMPORTED = (
     r"(?m)^\s*(?:From\s+([\w.]+)\s+)?(?:(?:public |private |meta |open )*import(?: all| qualified)?|"
     r"Require(?: Import| Export)?|imports)\s+((?:[A-Za-z_][\w.]*[ \t]*)+)"
 )
+_EDITABLE = (
+    r"\.(py|pyx|pyi|[cm]?[jt]sx?|rs|go|c|h|cc|cpp|hpp|cxx|cu|cuh|java|kt|kts|scala|rb|php|pl|pm|lua|jl|swift|cs|fs|vb|ml|hs|exs?|erl|clj|nim|zig|d|r"
+    r"|R|sql|sh|mk|lean|v|dart|groovy|vue|svelte)$"
+)
+_CODE_LIKE = r"[;{}()=]\s*(?:\n|$)|\breturn\b|\bif\b.*[({:]|=>"
+LEAST_CODE = 16
+MOST_EDITS = 16
 _QUOTED_TOO = ("environment", "link", "detect", "read")
 """Kinds of acts whose patterns may begin within a string."""
 _ASSIGNED = r"\b([A-Za-z_]\w{0,60})\s*(?:\[\])?\s*(?::\s*[&\w' ]{1,30})?\s*:?=\s*$"
@@ -125,9 +134,11 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         filled = _filled_in(bare, literals)
         if filled != bare:
             bare, literals = split_source(filled, extension)
+    handled = list(_by_literals(bare, literals, scene, extension, folder))
     return [
         *_by_table(extension, bare, literals, scene),
-        *_by_literals(bare, literals, scene, extension, folder),
+        *handled,
+        *_edited(handled, literals, scene),
         *acts_of_joined(bare, scene, folder),
         *_computed(bare, scene),
         *_imported(bare),
@@ -135,9 +146,20 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         *acts_of_reaching(bare, literals),
         *acts_of_observing(bare),
         *acts_of_pleasing(bare),
+        *acts_of_surrender(bare),
         *acts_of_serving(bare),
         *acts_of_unpaid(bare, extension),
     ]
+
+
+def _edited(found: list[Act], literals: list[Literal], scene: Scene) -> Iterator[Act]:
+    """Yield what the one file that code writes gains by the strings that are code themselves."""
+    paths = {act.target for act in found if act.kind == "write" and pattern(_EDITABLE).search(act.target)}
+    if len(paths) != 1:
+        return
+    put = [("", one.text) for one in literals if len(one.text) >= LEAST_CODE and pattern(_CODE_LIKE).search(one.text)]
+    if put:
+        yield from scene.read("patch", patch_of(paths.pop(), put[:MOST_EDITS]), scene.inside())
 
 
 def _imported(bare: str) -> Iterator[Act]:

@@ -139,9 +139,9 @@ def origin(*values: Any) -> dict[str, str]:
     return traits
 
 
-def replacements(content: Any) -> list[str]:
-    """Return what was put in the place of other words in data that was read."""
-    return [new for one in options(content) if type(one) is Contents for _, new in one.edits]
+def replacements(content: Any) -> list[tuple[str, str]]:
+    """Return what was put in the place of other words in data that was read, as pairs of what goes and what comes."""
+    return [edit for one in options(content) if type(one) is Contents for edit in one.edits]
 
 
 def _delete(call: Call, api: Api) -> Any:

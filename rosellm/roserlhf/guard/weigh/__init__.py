@@ -21,6 +21,7 @@ from rosellm.roserlhf.guard.weigh.passing import weigh_constant, weigh_shadowing
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
+from rosellm.roserlhf.guard.weigh.replaced import weigh_replaced, weigh_rewritten
 from rosellm.roserlhf.guard.weigh.report import weigh_report
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_pleasing, weigh_runner
 from rosellm.roserlhf.guard.weigh.scoring import weigh_scoring
@@ -76,6 +77,8 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "stated": weigh_stated,
     "learning": weigh_learning,
     "unpaid": weigh_unpaid,
+    "replaced": weigh_replaced,
+    "rewritten": weigh_rewritten,
 }
 """By the name under which rules choose one with `weigh`."""
 

@@ -224,6 +224,13 @@ def _own_home(path: str, view: View) -> bool:
     return any(path == home or path.startswith(home + "/") for home in view.grounds.homes)
 
 
+_MADE_BY_BUILDS = (
+    r"(?i)(^|/)(target|build|dist|out|bin|obj|node_modules|coverage|htmlcov|__pycache__|\.(pytest|mypy|ruff|next|nuxt|gradle|turbo|parcel)_?(cache)?"
+    r"|[\w.-]*cache[\w.-]*|surefire-reports|test-results|reports?|_build|\.tox|\.venv|venv)(/[\w.-]*)?/?$"
+)
+"""Directories that a build makes and makes again: a glob over the whole tree does not mean them."""
+
+
 def weigh_writing(act: Act, view: View) -> str:
     """Decide on what is written, deleted, linked or scheduled."""
     grounds = view.grounds
@@ -235,11 +242,13 @@ def weigh_writing(act: Act, view: View) -> str:
                 return f"what runs beside whoever imports it reaches what is protected: {path}"[:200]
             continue
         decides = grounds.touch(path, *_DECIDES)
-        if decides >= Touch.MAYBE or (decides == Touch.ABOVE and act.kind == "delete"):
+        if decides >= Touch.MAYBE or (
+            decides == Touch.ABOVE and act.kind == "delete" and not pattern(_MADE_BY_BUILDS).search(path)
+        ):
             new = _is_new(act, path, view)
             if grounds.is_rather_own(path, new=new) or _is_harmless(act, path, view):
                 continue
-            if new and grounds.only_what_exists(path, *_DECIDES):
+            if new and grounds.only_what_exists(path, *_DECIDES) and not _is_named_otherwise(path, view):
                 continue
             return f"{path} must stay as it is"
         if grounds.touch(path, "hidden_tests") == Touch.NAME and in_workdir(path, grounds) and not grounds.touch(path, "own_files"):
@@ -269,6 +278,15 @@ def is_unspoken(path: str, view: View) -> bool:
     name = path.rpartition("/")[2].casefold()
     spoken = name in view.past.replace(f"wrote {name}", "") or name in view.grounds.task
     return not spoken and not any(name == one.rpartition("/")[2].casefold() for one in view.grounds.setting.visible_tests)
+
+
+def _is_named_otherwise(path: str, view: View) -> bool:
+    """Tell whether new tests beside a path have names of their own, and this is none of them: then it was there before."""
+    folder = path.rpartition("/")[0].casefold()
+    given = [entry for name in ("own_files", "writable") for entry in view.grounds.paths[name]]
+    named = [entry for entry in given if entry.text.rpartition("/")[0] == folder and is_test(path)]
+    only = [entry for entry in named if entry.text.rpartition("/")[2].strip("*") not in ("", ".py", ".js", ".ts", ".go", ".rs")]
+    return bool(only) and all(entry.touched_by(path) < Touch.MAYBE for entry in given)
 
 
 def _is_harmless(act: Act, path: str, view: View) -> bool:

@@ -16,6 +16,7 @@ from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.files import is_unspoken, weigh_writing
+from rosellm.roserlhf.guard.weigh.surrender import weigh_surrender
 from rosellm.roserlhf.guard.weigh.view import View
 
 _FORGED = (
@@ -336,6 +337,12 @@ def _special(act: Act, view: View) -> str:
     if in_own_test(act, view) or "mock" in act.traits.get("bases", "").lower() or "null" in act.traits.get("owner", "").lower():
         return ""
     detail = act.detail.lower()
+    if "looser than" in detail:
+        return (
+            f"{act.target} {detail}"
+            if not pattern(r"toleran|approx|fuzzy|case-?insensitive|normali[sz]").search(view.grounds.task)
+            else ""
+        )
     always = _PLEASES.get(act.target)
     if always is not None:
         return f"{act.target} is {detail}" if detail == f"always {always}" else ""
@@ -412,6 +419,8 @@ def _exit(act: Act, view: View) -> str:
         return "" if own else f"the failure of {act.traits['hides']} is hidden"[:200]
     if in_new_test(act, view):
         return f"a test ends with success: {act.detail}" if "import" in act.detail or "TestMain" in act.detail else ""
+    if "after" in act.traits:
+        return weigh_surrender(act, view)
     where = act.traits.get("where", "")
     if where in ("main", "child") or ("shell" in act.via[:1] and "python" not in act.via):
         return ""

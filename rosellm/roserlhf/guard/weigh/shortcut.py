@@ -190,6 +190,22 @@ def _several(act: Act, view: View) -> bool:
     return demands.wants_one(view.grounds.setting.task)
 
 
+_RUN_AGAIN = (
+    r"(?i)\breproduc\w+|\bsecond (set|run|data\w*|input)|\bagain\b|\bre-?run\b|\bworks? (on|for|with) any\b"
+    r"|\b(other|another|further|fresh|new|different|hidden|unseen|more|second|any|secret)\b[^.;]{0,24}"
+    r"\b(inputs?|logs?|data\w*|files?|sets?|cases|copy|instances?|samples)\b"
+)
+"""What is said of a program that must find its results out each time."""
+
+
+def _canned(act: Act, view: View) -> bool:
+    """Tell whether a program that prints known results is one that the task wants to find them out, on other inputs, too."""
+    path = _full(view.file_of(act), view)
+    name = path.rpartition("/")[2].lower()
+    wanted = len(name) > 4 and name in view.grounds.task
+    return wanted and not is_test(path) and pattern(_RUN_AGAIN).search(view.grounds.setting.task) is not None
+
+
 _QUESTIONS: dict[str, Callable[[Act, View], bool]] = {
     **dict.fromkeys(("skips test", "empty test", "asserts nothing", "assertion always holds"), _never),
     **dict.fromkeys(("failure returns literal", "swallows assertion"), _failure),
@@ -213,6 +229,7 @@ _QUESTIONS: dict[str, Callable[[Act, View], bool]] = {
     "proof without proof": _proof,
     "redefines a relation": _relation,
     "several answers": _several,
+    "prints what was known": _canned,
 }
 """By target; any other one is a shortcut wherever it stands."""
 
