@@ -8,6 +8,7 @@ from typing import Any
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import ConfigError, missing_extra
+from rosellm.roserlhf.guard.expression import Expression
 
 LONGEST_PATTERN = 4_000
 _MOST_KNOWN, _LONGEST_KNOWN = 1_024, 200
@@ -45,7 +46,7 @@ def pattern(text: str, *, ignore_case: bool = False) -> Any:
     if len(text) > LONGEST_PATTERN:
         raise checks.fail(ConfigError, "pattern", f"have at most {LONGEST_PATTERN} characters", len(text))
     try:
-        return re2.compile(text, options)
+        return Expression(re2.compile(text, options), re2._Anchor.UNANCHORED)
     except re2.error as error:
         raise checks.fail(ConfigError, "pattern", f"be one that RE2 accepts ({_words(error)})", repr(text[:80])) from error
 
