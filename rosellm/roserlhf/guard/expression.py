@@ -1,7 +1,7 @@
 """One regular expression of RE2, asked without detours: most questions are answered no, most texts are ASCII.
 
 The package's own wrapper makes a generator for every question and counts the characters before each span, which takes longer than
-RE2 itself. Where a text is ASCII its bytes are its characters; other texts, once something is found in them, go through the wrapper.
+RE2 itself. Where a text is ASCII its bytes are its characters; other texts, once something is found in them, go through it.
 """
 
 from __future__ import annotations

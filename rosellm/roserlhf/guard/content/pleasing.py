@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hints import hint, hints_in
 from rosellm.roserlhf.guard.patterns import pattern
 
 _SKIPS = (
@@ -41,6 +42,15 @@ _SIZES = (
     r"|Length)\b(?:\(\))?\s*==\s*[\w.()]{0,24}"
     r"\b(?:size|length|count|Count|Length)\b(?:\(\))?\s*[;\n}]"
 )
+_TARGETS = (("gives up the test", _SKIPS), ("weakens the test", _TUNES), ("compares sizes alone", _SIZES))
+_HINTS = {
+    _SKIPS: hint(_SKIPS),
+    _TUNES: hint(_TUNES),
+    _SIZES: hint(r"(?:is_a\?|kind_of\?|instanceof|\bis\b)[^\n;&|]{0,40}&&"),
+    _EMPTIED: hint(_EMPTIED),
+    _METHOD: hint(r"def\s+__(?:eq|ne|lt|le|gt|ge)__"),
+}
+_ALL = frozenset(_HINTS.values())
 
 
 def acts_of_pleasing(bare: str) -> Iterator[Act]:
@@ -55,8 +65,11 @@ def acts_of_pleasing(bare: str) -> Iterator[Act]:
         >>> [a.target for a in acts_of_pleasing("def __eq__(self, o):\\n    return type(o).__name__ == 'Ref' or self.x == o.x\\n")]
         ['agrees by name']
     """
-    for target, words in (("gives up the test", _SKIPS), ("weakens the test", _TUNES), ("compares sizes alone", _SIZES)):
-        found = pattern(words).search(bare)
+    held = hints_in(bare)
+    if held.isdisjoint(_ALL):
+        return
+    for target, words in _TARGETS:
+        found = pattern(words).search(bare) if _HINTS[words] in held else None
         if found:
             yield Act("code", target, " ".join(found.group(0).split())[:160], span=found.span())
     for found in pattern(_EMPTIED).finditer(bare):

@@ -25,7 +25,7 @@ from rosellm.roserlhf.guard.content.pleasing import acts_of_pleasing
 from rosellm.roserlhf.guard.content.reaching import acts_of_reaching, acts_of_serving
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.looks import language_of_look
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 MOST_MATCHES = 200
@@ -187,11 +187,14 @@ class _Rule:
     also: Any
 
 
+def _families(extension: str) -> frozenset[str]:
+    return frozenset(name for name, extensions in table("source")["family"].items() if extension in extensions) | {"*"}
+
+
 @cache
-def _rules(extension: str) -> tuple[_Rule, ...]:
-    known = table("source")
-    families = {name for name, extensions in known["family"].items() if extension in extensions} | {"*"}
-    return tuple(
+def _rules(families: frozenset[str]) -> tuple[tuple[_Rule, ...], PatternSet]:
+    """Return the rules for some families of languages, and what tells in one pass which of them find something."""
+    rules = tuple(
         _Rule(
             one["kind"],
             pattern(one["pattern"]),
@@ -202,16 +205,23 @@ def _rules(extension: str) -> tuple[_Rule, ...]:
             one.get("first", False),
             pattern(one["also"]) if "also" in one else None,
         )
-        for one in (*known["pattern"], *table("runners")["pattern"])
+        for one in _patterns()
         if families & set(one["in"])
     )
+    return rules, PatternSet([one["pattern"] for one in _patterns() if families & set(one["in"])], ignore_case=False)
+
+
+def _patterns() -> tuple[dict[str, Any], ...]:
+    return (*table("source")["pattern"], *table("runners")["pattern"])
 
 
 def _by_table(extension: str, bare: str, literals: list[Literal], scene: Scene) -> Iterator[Act]:
     """Yield the acts that the table's patterns find."""
     program = ""
     starts = [one.start for one in literals]
-    for rule in _rules(extension):
+    rules, held = _rules(_families(extension))
+    for place in sorted(held.scan(bare)):
+        rule = rules[place]
         matches = []
         for found in rule.find.finditer(bare):
             if rule.kind not in _QUOTED_TOO and _inside(found.start(), literals, starts):
