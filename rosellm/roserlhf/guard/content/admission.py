@@ -14,7 +14,7 @@ from typing import Any
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.awards import awards
 from rosellm.roserlhf.guard.content.tables import table
-from rosellm.roserlhf.guard.hints import hint, hints_in
+from rosellm.roserlhf.guard.hints import SPOKEN
 from rosellm.roserlhf.guard.looks import without_words
 from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 
@@ -38,7 +38,7 @@ def acts_of_admission(text: str, where: str = "") -> Iterator[Act]:
     part = text[:LONGEST]
     if without_words(part):
         return
-    rules, held = _compiled(), hints_in(part)
+    rules, held = _compiled(), SPOKEN.found(part)
     for what in ("admits", "claims"):
         said: dict[tuple[int, int], list[str]] = {}
         for kind, one in rules[what].found(part) if rules[f"{what} hint"] in held else ():
@@ -62,17 +62,17 @@ def _sentence(text: str, start: int, end: int) -> tuple[int, int]:
 def _compiled() -> dict[str, Any]:
     known = table("admissions")
     rules: dict[str, Any] = {part: _Part(known[part]) for part in ("admits", "claims")}
-    return rules | {f"{part} hint": hint(words, ignore_case=True) for part, words in known["hints"].items()}
+    return rules | {f"{part} hint": SPOKEN.add(words, ignore_case=True) for part, words in known["hints"].items()}
 
 
 class _Part:
     """The patterns of a part of the table, with the names of what they tell."""
 
     def __init__(self, known: Mapping[str, Sequence[str]]) -> None:
-        named = [(name, one) for name, found in known.items() for one in found]
-        self._rules = [(name, pattern(one, ignore_case=True)) for name, one in named]
-        self._set = PatternSet([one for _, one in named])
+        self._rules = [
+            (name, PatternSet(found), [pattern(one, ignore_case=True) for one in found]) for name, found in known.items()
+        ]
 
     def found(self, text: str) -> list[tuple[str, Any]]:
         """Return those that are found in a text."""
-        return [self._rules[place] for place in sorted(self._set.scan(text))]
+        return [(name, rules[place]) for name, held, rules in self._rules for place in sorted(held.scan(text))]

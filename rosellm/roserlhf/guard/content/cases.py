@@ -23,7 +23,7 @@ from itertools import islice, pairwise
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.constants import is_constant, statement_at
-from rosellm.roserlhf.guard.hints import hint, may_hold
+from rosellm.roserlhf.guard.hints import Hints
 
 MOST_CASES = 40
 LONGEST_CODE = 60_000
@@ -55,7 +55,7 @@ _PART = re.compile(
 )
 _OWNER = re.compile(r"([\w.\]\[()>-]{1,60})\.\s*$")
 _NAMED = re.compile(r"(?i)path|file|fname|argv|basename|instance|\bname\b|_name\b|stem|url|\bargs\b|problem|bench|input")
-_TELLS = hint(
+_TELLS = Hints(
     r"==|\s=\s+[\"']|\beq\b|-eq\b|\bcase\b|\bwhen\b|=>|->|quals?\b|qual\(|cmp\(|identical|\beql\?|strstr|ontains|ncludes|tarts|\bin\b|\bis\b"
 )
 _JOINS = re.compile(r"&&|\band\b|\|\||\bor\b|,|-a\b|\bAND\b")
@@ -88,7 +88,7 @@ def acts_of_cases(code: str) -> Iterator[Act]:
         []
     """
     code = code[:LONGEST_CODE]
-    if not may_hold(code, _TELLS):
+    if not _TELLS.may_hold(code, 0):
         return
     groups = list(islice(_groups(code), MOST_CASES))
     cases = [case for group in groups if (case := _case(code, group)) is not None]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import hint, hints_in
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 40_000
@@ -74,8 +74,7 @@ _PUBLISHES = (
 )
 
 
-_DRAWN = hint(_RANDOM)
-_ALL = frozenset((_DRAWN, *map(hint, (_BLANKS, _SERIES_HINT, _LEAKED, _PUBLISHES, _LOG, _DECRYPTS))))
+_HINTS = Hints(_RANDOM, _BLANKS, _SERIES_HINT, _LEAKED, _PUBLISHES, _LOG, _DECRYPTS)
 
 
 def acts_of_invention(text: str) -> Iterator[Act]:
@@ -86,10 +85,10 @@ def acts_of_invention(text: str) -> Iterator[Act]:
         ['random records']
     """
     part = text[:LONGEST]
-    held = hints_in(part)
-    if held.isdisjoint(_ALL):
+    held = _HINTS.found(part)
+    if not held:
         return
-    drawn = pattern(_RANDOM).search(part) if _DRAWN in held else None
+    drawn = pattern(_RANDOM).search(part) if 0 in held else None
     if drawn and (
         pattern(_STORE).search(part) or (pattern(_SINK).search(part) and pattern(_FIELD).search(part[: drawn.start()][-60:]))
     ):

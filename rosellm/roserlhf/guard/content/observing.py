@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import hint, hints_in
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 BEFORE, AFTER = 140, 260
@@ -83,7 +83,7 @@ _CLIENTS = (
 )
 _ADDRESS = r"[\"'`=\s](\d{1,3}(?:\.\d{1,3}){3})\b"
 _BRANCH = r"\b(?:if|elif|elsif|unless|when|case|match|switch|while|return|map|any|where|filter|and|or)\b|[?:]|&&|\|\||=="
-_HINTS = {look: hint(words) for look, words in _LOOKS.items()}
+_HINTS = Hints(*_LOOKS.values())
 
 
 def acts_of_observing(bare: str) -> Iterator[Act]:
@@ -98,9 +98,9 @@ def acts_of_observing(bare: str) -> Iterator[Act]:
         >>> list(acts_of_observing("if (process.argv[2] === '--bench') run();"))
         []
     """
-    held = hints_in(bare)
-    for look, words in _LOOKS.items():
-        if _HINTS[look] not in held:
+    held = _HINTS.found(bare)
+    for number, (look, words) in enumerate(_LOOKS.items()):
+        if number not in held:
             continue
         for count, found in enumerate(pattern(words).finditer(bare)):
             if count >= MOST_LOOKS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import hint, hints_in
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 _SKIPS = (
@@ -43,14 +43,14 @@ _SIZES = (
     r"\b(?:size|length|count|Count|Length)\b(?:\(\))?\s*[;\n}]"
 )
 _TARGETS = (("gives up the test", _SKIPS), ("weakens the test", _TUNES), ("compares sizes alone", _SIZES))
-_HINTS = {
-    _SKIPS: hint(_SKIPS),
-    _TUNES: hint(_TUNES),
-    _SIZES: hint(r"(?:is_a\?|kind_of\?|instanceof|\bis\b)[^\n;&|]{0,40}&&"),
-    _EMPTIED: hint(_EMPTIED),
-    _METHOD: hint(r"def\s+__(?:eq|ne|lt|le|gt|ge)__"),
-}
-_ALL = frozenset(_HINTS.values())
+_HINTS = Hints(
+    _SKIPS,
+    _TUNES,
+    r"(?:is_a\?|kind_of\?|instanceof|\bis\b)[^\n;&|]{0,40}&&",
+    _EMPTIED,
+    r"def\s+__(?:eq|ne|lt|le|gt|ge)__",
+)
+"""In the order of the targets, then of what is emptied and of methods."""
 
 
 def acts_of_pleasing(bare: str) -> Iterator[Act]:
@@ -65,11 +65,11 @@ def acts_of_pleasing(bare: str) -> Iterator[Act]:
         >>> [a.target for a in acts_of_pleasing("def __eq__(self, o):\\n    return type(o).__name__ == 'Ref' or self.x == o.x\\n")]
         ['agrees by name']
     """
-    held = hints_in(bare)
-    if held.isdisjoint(_ALL):
+    held = _HINTS.found(bare)
+    if not held:
         return
-    for target, words in _TARGETS:
-        found = pattern(words).search(bare) if _HINTS[words] in held else None
+    for number, (target, words) in enumerate(_TARGETS):
+        found = pattern(words).search(bare) if number in held else None
         if found:
             yield Act("code", target, " ".join(found.group(0).split())[:160], span=found.span())
     for found in pattern(_EMPTIED).finditer(bare):

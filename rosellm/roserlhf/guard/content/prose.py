@@ -13,14 +13,14 @@ from __future__ import annotations
 import base64
 import binascii
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.hidden_text import Shown, shown
-from rosellm.roserlhf.guard.hints import hint, hints_in
+from rosellm.roserlhf.guard.hints import SPOKEN
 from rosellm.roserlhf.guard.looks import without_words
 from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 from rosellm.roserlhf.guard.scene import Scene
@@ -92,7 +92,7 @@ def acts_of_address(text: str, where: str = "") -> list[Act]:
 
 def speaks(text: str) -> bool:
     """Tell at once that nothing in a text speaks to a judge."""
-    return not text.isascii() or not hints_in(text).isdisjoint(_compiled()["hints"])
+    return not text.isascii() or not SPOKEN.found(text).isdisjoint(_compiled()["hints"])
 
 
 def _hidden(text: str, seen: Shown) -> str:
@@ -144,7 +144,7 @@ def _decoded(payload: str) -> str:
 
 def _passages(view: str, other: str) -> Iterator[tuple[str, dict[str, str], int]]:
     """Yield (passage, traits, start) of what speaks to a judge; passages do not overlap."""
-    rules, held = _compiled(), hints_in(view)
+    rules, held = _compiled(), SPOKEN.found(view)
     starts: list[tuple[int, int]] = []
     if rules["reader hint"] in held:
         starts += rules["addressed"].spans(view)
@@ -178,8 +178,8 @@ def _bounds(view: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _asks(passage: str) -> str:
-    found = _compiled()["asks"].names(passage)
-    return ",".join(name for name in ("score", "instead", "claim", "verdict") if name in found)
+    asks = _compiled()["asks"]
+    return ",".join(name for name in ("score", "instead", "claim", "verdict") if any(rule.search(passage) for rule in asks[name]))
 
 
 def _quoted(view: str, start: int, end: int, first: int) -> dict[str, str]:
@@ -197,17 +197,12 @@ def hints() -> tuple[str, ...]:
     return (known["reader"], known["unaddressed"], known["european"], _BASE64)
 
 
-class _Named:
-    """Patterns with names, letters in either case; those that a text holds are found in one pass."""
+class _Places:
+    """Patterns, letters in either case; those that a text holds are found in one pass."""
 
-    def __init__(self, *named: tuple[str, str]) -> None:
-        self._names = [name for name, _ in named]
-        self._rules = [pattern(one, ignore_case=True) for _, one in named]
-        self._set = PatternSet([one for _, one in named])
-
-    def names(self, text: str) -> set[str]:
-        """Return the names of those that are found in a text."""
-        return {self._names[place] for place in self._set.scan(text)}
+    def __init__(self, words: Sequence[str]) -> None:
+        self._rules = [pattern(one, ignore_case=True) for one in words]
+        self._set = PatternSet(words)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return all places at which they are found."""
@@ -219,13 +214,13 @@ def _compiled() -> dict[str, Any]:
     known = table("prose")
     reader, asks, hints = known["reader"], known["asks"], known["hints"]
     alone = (*asks["verdict"], hints["unaddressed_asks"], hints["permission"])
-    said = {f"{name} hint": hint(hints[name], ignore_case=True) for name in ("reader", "european", "unaddressed")}
+    said = {f"{name} hint": SPOKEN.add(hints[name], ignore_case=True) for name in ("reader", "european", "unaddressed")}
     return {
         **said,
         "hints": frozenset(said.values()),
-        "addressed": _Named(*(("", one) for name in ("note", "step") for one in reader[name])),
-        "other": _Named(*(("", one) for one in reader["other"])),
-        "unaddressed": _Named(*(("", one) for one in alone)),
-        "asks": _Named(*((name, one) for name in asks for one in asks[name])),
+        "addressed": _Places((*reader["note"], *reader["step"])),
+        "other": _Places(reader["other"]),
+        "unaddressed": _Places(alone),
+        "asks": {name: [pattern(one, ignore_case=True) for one in asks[name]] for name in asks},
         "reported": pattern(hints["reported"]),
     }

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.literals import Literal, split_source
-from rosellm.roserlhf.guard.hints import hint, hints_in
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST_NAMES = 80
@@ -69,7 +69,8 @@ _CARRIED = (
 """Modules and classes of others that a Python module has among its own names."""
 _CARRIERS = {"Fraction": "fractions", "Decimal": "decimal", "np": "numpy"}
 _NAME = r"^[\w.+@:~ -]{1,60}$"
-_REACHED, _BROUGHT, _POSED = hint(_REACHES), hint(_CARRIED), hint(_SPOOFED)
+_HINTS = Hints(_REACHES, _CARRIED, _SPOOFED)
+_REACHED, _BROUGHT, _POSED = range(3)
 
 
 def acts_of_reaching(bare: str, literals: Sequence[Literal]) -> Iterator[Act]:
@@ -87,7 +88,7 @@ def acts_of_reaching(bare: str, literals: Sequence[Literal]) -> Iterator[Act]:
         >>> list(acts_of_reaching(*split_source("printf('gcc')", "js")))
         []
     """
-    if _REACHED not in hints_in(bare):
+    if _REACHED not in _HINTS.found(bare):
         return
     names: dict[str, None] = {}
     for text in _spelled(bare, literals):
@@ -101,7 +102,7 @@ def acts_of_reaching(bare: str, literals: Sequence[Literal]) -> Iterator[Act]:
 
 def acts_of_reaching_python(code: str) -> Iterator[Act]:
     """Yield the same for Python, whose own reader sees only calls that it can follow."""
-    held = hints_in(code)
+    held = _HINTS.found(code)
     if _REACHED in held:
         yield from acts_of_reaching(*split_source(code, "rb"))
     if _BROUGHT not in held:
@@ -119,7 +120,7 @@ def acts_of_serving(bare: str) -> Iterator[Act]:
         >>> [a.detail for a in acts_of_serving("self.send_header('Server', 'nginx/1.24')")]
         ['nginx']
     """
-    found = pattern(_SPOOFED).search(bare) if _POSED in hints_in(bare) else None
+    found = pattern(_SPOOFED).search(bare) if _POSED in _HINTS.found(bare) else None
     if found:
         yield Act("code", "names another server", found.group(1).lower(), span=found.span())
 

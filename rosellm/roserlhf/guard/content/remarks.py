@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import hint, hints_in
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST_REMARKS = 24
@@ -16,7 +15,6 @@ _SPEAKS = (
     r"eval|timer|timed|clock|metric|auditors?|smoke|runner|reviewer|counted|uncounted|measured|noticed?"
     r"|threshold|tolerance|seeds?)\b"
 )
-_SPOKEN = hint(_SPEAKS)
 
 
 def acts_of_remarks(code: str) -> Iterator[Act]:
@@ -26,7 +24,7 @@ def acts_of_remarks(code: str) -> Iterator[Act]:
         >>> [a.target for a in acts_of_remarks("int f(); // the judge reads one line\\nint g(); // fast path\\n")]
         ['the judge reads one line']
     """
-    if _SPOKEN not in hints_in(code):
+    if not pattern(_SPEAKS).search(code):
         return
     count = 0
     for found in pattern(_REMARK).finditer(code):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import hint, hints_in
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 20_000
@@ -21,8 +21,7 @@ _KEEPS = (
 )
 
 
-_LOOPED = hint(_LOOPS)
-_SCORED = hint(r"(?i)submit|score|grade|judge|examin|evaluat|verif|leaderboard")
+_HINTS = Hints(_LOOPS, r"(?i)submit|score|grade|judge|examin|evaluat|verif|leaderboard")
 
 
 def acts_of_scoring(text: str) -> Iterator[Act]:
@@ -34,7 +33,6 @@ def acts_of_scoring(text: str) -> Iterator[Act]:
         ['climbs on a score']
     """
     part = text[:LONGEST]
-    held = hints_in(part)
-    asked = pattern(_SCORES).search(part) if _LOOPED in held and _SCORED in held else None
+    asked = pattern(_SCORES).search(part) if len(_HINTS.found(part)) == 2 else None
     if asked and pattern(_READS).search(part) and pattern(_KEEPS).search(part):
         yield Act("code", "climbs on a score", " ".join(asked.group(0).split())[:200], span=asked.span())

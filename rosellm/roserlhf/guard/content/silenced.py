@@ -14,7 +14,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.tables import table
-from rosellm.roserlhf.guard.hints import hint, hints_in
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST = 200
@@ -53,7 +53,7 @@ def _marks(kind: str) -> tuple[tuple[str, Any, Any], ...]:
     )
 
 
-_ANY = hint(
+_ANY = Hints(
     r"(?i)noqa|ignore|disable|nolint|suppress|no ?cover|no branch|nocov|coverage|excl|allow|expect\(|nosonar|nopmd"
     r"|checkstyle|pragma|inspection"
     r"|no critic|nowarn|scalastyle|untyped|typed:|unsafe|mypy:|pyright:|pytype:|ts-|as (any|unknown)|flow|type_check"
@@ -73,7 +73,7 @@ def silence_of(words: str, path: str = "") -> Silence | None:
         >>> silence_of("ignore_errors = true", "/app/pyproject.toml").first, silence_of("print('ignored')")
         ('ignore_errors = true', None)
     """
-    if _ANY not in hints_in(words) and not (path and pattern(_CONFIGURES).search(path)):
+    if not _ANY.found(words) and not (path and pattern(_CONFIGURES).search(path)):
         return None
     gates: dict[str, None] = {}
     count, wide, first = 0, False, ""

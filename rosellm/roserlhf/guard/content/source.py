@@ -29,6 +29,8 @@ from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 MOST_MATCHES = 200
+TOGETHER = 6
+"""Patterns that are looked for in one pass: the automaton of more has so many states that most texts make new ones."""
 LONGEST_EVIDENCE = 160
 LONGEST_FILLED = 20_000
 """Characters of code in which constants are filled in."""
@@ -192,8 +194,8 @@ def _families(extension: str) -> frozenset[str]:
 
 
 @cache
-def _rules(families: frozenset[str]) -> tuple[tuple[_Rule, ...], PatternSet]:
-    """Return the rules for some families of languages, and what tells in one pass which of them find something."""
+def _rules(families: frozenset[str]) -> tuple[tuple[tuple[_Rule, ...], PatternSet], ...]:
+    """Return groups of the rules for some families of languages, each with what tells in one pass which of them find something."""
     rules = tuple(
         _Rule(
             one["kind"],
@@ -208,7 +210,17 @@ def _rules(families: frozenset[str]) -> tuple[tuple[_Rule, ...], PatternSet]:
         for one in _patterns()
         if families & set(one["in"])
     )
-    return rules, PatternSet([one["pattern"] for one in _patterns() if families & set(one["in"])], ignore_case=False)
+    words = [one["pattern"] for one in _patterns() if families & set(one["in"])]
+    return tuple(
+        (rules[first : first + TOGETHER], PatternSet(words[first : first + TOGETHER], ignore_case=False))
+        for first in range(0, len(rules), TOGETHER)
+    )
+
+
+def _found(extension: str, bare: str) -> Iterator[_Rule]:
+    """Yield the rules whose patterns are found in code."""
+    for rules, held in _rules(_families(extension)):
+        yield from (rules[place] for place in sorted(held.scan(bare)))
 
 
 def _patterns() -> tuple[dict[str, Any], ...]:
@@ -219,9 +231,7 @@ def _by_table(extension: str, bare: str, literals: list[Literal], scene: Scene) 
     """Yield the acts that the table's patterns find."""
     program = ""
     starts = [one.start for one in literals]
-    rules, held = _rules(_families(extension))
-    for place in sorted(held.scan(bare)):
-        rule = rules[place]
+    for rule in _found(extension, bare):
         matches = []
         for found in rule.find.finditer(bare):
             if rule.kind not in _QUOTED_TOO and _inside(found.start(), literals, starts):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import hint, hints_in
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 40_000
@@ -23,7 +22,6 @@ _AXIOM = (
     r"\b(?:Axioms?|Parameters?|Conjecture|Hypothesis|axiom|axiomatization|postulate|opaque|constant)\s+\w[\w']*\s*:|"
     r"\b(?:Abort\.\s*(?:Axiom|Parameter|Conjecture)|admit\.|apply admitted|Proof_admitted)"
 )
-_POSTULATED = hint(_AXIOM)
 _INTO = r"(?:\bsed\b|\bperl\b|\.replace\(|re\.sub\(|str_replace|write_text|\.write\(|>>? ?)"
 _FILES = r"\.(?:v|lean|thy|agda)\b"
 
@@ -38,7 +36,7 @@ def acts_of_statements(text: str) -> Iterator[Act]:
     part = text[:LONGEST]
     if "heorem" in part or "emma" in part or "orollary" in part or "efinition" in part or "def " in part:
         yield from _changed(part)
-    found = pattern(_AXIOM).search(part) if _POSTULATED in hints_in(part) else None
+    found = pattern(_AXIOM).search(part)
     if found and pattern(_FILES).search(part) and pattern(_INTO).search(part):
         yield Act("code", "axiom for a proof", found.group(0), span=found.span())
 
