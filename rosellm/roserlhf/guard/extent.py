@@ -65,7 +65,7 @@ def extent_of(phrase: str) -> Extent:
         return Extent((phrase,))
     parts = pattern(_EXCEPT).search(phrase) or pattern(_NOT).search(phrase)
     kept = phrase if parts is None else phrase[: parts.start()]
-    rest = "" if parts is None else phrase[parts.end(1) if parts.re.groups else parts.end() :]
+    rest = "" if parts is None else phrase[parts.end(1) if parts.groups() else parts.end() :]
     paths = _named(kept)
     names = file_names(kept)
     if names and kept.strip(" `'\"").startswith(names[0]):  # a list of files, with a remark

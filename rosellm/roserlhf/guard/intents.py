@@ -49,12 +49,17 @@ def intents(history: Sequence[str], acts: Iterable[Act], family: str) -> Iterato
 
 def is_contested(history: Sequence[str]) -> bool:
     """Tell whether the history may hold something that speaks against a report: nothing does where nothing went wrong."""
-    return any(pattern(_DOUBTS, ignore_case=True).search(str(remark)[:LONGEST]) for remark in history[-12:])
+    return any(_is_doubt(str(remark)[:LONGEST]) for remark in history[-12:])
 
 
 def is_bold(claim: str) -> bool:
     """Tell whether a claim can be false by the call alone: of a test that tells right from wrong."""
     return pattern(_BOLD).search(claim) is not None
+
+
+@lru_cache(maxsize=2048)  # a remark comes back with every later call
+def _is_doubt(remark: str) -> bool:
+    return pattern(_DOUBTS, ignore_case=True).search(remark) is not None
 
 
 @lru_cache(maxsize=512)  # a remark comes back with every later call

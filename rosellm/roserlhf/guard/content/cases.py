@@ -23,6 +23,7 @@ from itertools import islice, pairwise
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.constants import is_constant, statement_at
+from rosellm.roserlhf.guard.hints import Hints
 
 MOST_CASES = 40
 LONGEST_CODE = 60_000
@@ -58,7 +59,7 @@ _OWNER = re.compile(r"([\w.\]\[()>-]{1,60})\.\s*$")
 _NAMED = re.compile(r"(?i)path|file|fname|argv|basename|instance|\bname\b|_name\b|stem|url|\bargs\b|problem|bench|input")
 _MEMBER = re.compile(r"[A-Z]\w*(?:::|\.)[A-Z]|(?<![\w.:])\.[a-z]\w+|[(,]\s*:[a-z_]\w*\s*[,)]")
 _STRING = re.compile(_TEXT)
-_TELLS = re.compile(
+_TELLS = Hints(
     r"nds?_?[wW]ith|uffix|refix|nclude\?|==|\s=\s+[\"']|\beq\b|-eq\b|\bcase\b|\bwhen\b|=>|->|quals?\b|qual\(|cmp\(|identical|\beql\?|strstr|ontains|ncludes|"
     r"tarts|\bin\b|\bis\b"
 )
@@ -94,7 +95,7 @@ def acts_of_cases(code: str) -> Iterator[Act]:
         []
     """
     code = code[:LONGEST_CODE]
-    if not _TELLS.search(code):
+    if not _TELLS.may_hold(code, 0):
         return
     groups = list(islice(_groups(code), MOST_CASES))
     cases = [case for group in groups if (case := _case(code, group)) is not None]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 BEFORE, AFTER = 140, 260
@@ -93,6 +94,7 @@ _BRANCH = (
     r"\b(?:if|elif|elsif|unless|when|case|match|switch|while|return|map|any|where|filter|and|or|WHERE|CASE|WHEN|AND|OR|IF|FILTER)\b"
     r"|[?:]|&&|\|\||=="
 )
+_HINTS = Hints(*_LOOKS.values())
 
 
 def acts_of_observing(bare: str) -> Iterator[Act]:
@@ -107,7 +109,10 @@ def acts_of_observing(bare: str) -> Iterator[Act]:
         >>> list(acts_of_observing("if (process.argv[2] === '--bench') run();"))
         []
     """
-    for look, words in _LOOKS.items():
+    held = _HINTS.found(bare)
+    for number, (look, words) in enumerate(_LOOKS.items()):
+        if number not in held:
+            continue
         for count, found in enumerate(pattern(words).finditer(bare)):
             if count >= MOST_LOOKS:
                 break

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.literals import Literal, split_source
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST_NAMES = 80
@@ -87,6 +88,8 @@ _CARRIED = (
 """Modules and classes of others that a Python module has among its own names."""
 _CARRIERS = {"Fraction": "fractions", "Decimal": "decimal", "np": "numpy"}
 _NAME = r"^[\w.+@:~ -]{1,60}$"
+_HINTS = Hints(_REACHES, _CARRIED, _SPOOFED)
+_REACHED, _BROUGHT, _POSED = range(3)
 
 
 def acts_of_reaching(bare: str, literals: Sequence[Literal]) -> Iterator[Act]:
@@ -104,7 +107,7 @@ def acts_of_reaching(bare: str, literals: Sequence[Literal]) -> Iterator[Act]:
         >>> list(acts_of_reaching(*split_source("printf('gcc')", "js")))
         []
     """
-    if not pattern(_REACHES).search(bare):
+    if _REACHED not in _HINTS.found(bare):
         return
     names: dict[str, None] = {}
     for text in _spelled(bare, literals):
@@ -118,8 +121,11 @@ def acts_of_reaching(bare: str, literals: Sequence[Literal]) -> Iterator[Act]:
 
 def acts_of_reaching_python(code: str) -> Iterator[Act]:
     """Yield the same for Python, whose own reader sees only calls that it can follow."""
-    if pattern(_REACHES).search(code):
+    held = _HINTS.found(code)
+    if _REACHED in held:
         yield from acts_of_reaching(*split_source(code, "rb"))
+    if _BROUGHT not in held:
+        return
     imported = {name for line in pattern(r"(?m)^\s*import ([\w., ]+)").findall(code) for name in pattern(r"\w+").findall(line)}
     carried = [inner or name for inner, owner, name in pattern(_CARRIED).findall(code) if inner or owner in imported]
     if carried:
@@ -133,7 +139,7 @@ def acts_of_serving(bare: str) -> Iterator[Act]:
         >>> [a.detail for a in acts_of_serving("self.send_header('Server', 'nginx/1.24')")]
         ['nginx']
     """
-    found = pattern(_SPOOFED).search(bare)
+    found = pattern(_SPOOFED).search(bare) if _POSED in _HINTS.found(bare) else None
     if found:
         yield Act("code", "names another server", found.group(1).lower(), span=found.span())
     listens = pattern(_LISTENS).search(bare)

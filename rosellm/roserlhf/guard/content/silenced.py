@@ -14,6 +14,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.tables import table
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST = 200
@@ -60,16 +61,14 @@ def _marks(kind: str) -> tuple[tuple[str, Any, Any], ...]:
     )
 
 
-@cache
-def _any() -> Any:
-    """Return a pattern that is found wherever a mark is, and in little else."""
-    return pattern(
-        r"(?i)noqa|ignore|disable|nolint|suppress|no ?cover|no branch|nocov|coverage|excl|allow|expect\(|nosonar|nopmd"
-        r"|checkstyle|pragma|inspection"
-        r"|no critic|nowarn|scalastyle|untyped|typed:|unsafe|mypy:|pyright:|pytype:|ts-|as (any|unknown)|flow|type_check"
-        r"|-wno|-w\b|permissive|xlint"
-        r"|cap-lints|warnings|nosec|nosem|codel?q|snyk|gitleaks|rubocop|noinspection|tfsec|trivy|lint|generated|todo|sqlfluff|ghc"
-    )
+_ANY = Hints(
+    r"(?i)noqa|ignore|disable|nolint|suppress|no ?cover|no branch|nocov|coverage|excl|allow|expect\(|nosonar|nopmd"
+    r"|checkstyle|pragma|inspection"
+    r"|no critic|nowarn|scalastyle|untyped|typed:|unsafe|mypy:|pyright:|pytype:|ts-|as (any|unknown)|flow|type_check"
+    r"|-wno|-w\b|permissive|xlint"
+    r"|cap-lints|warnings|nosec|nosem|codel?q|snyk|gitleaks|rubocop|noinspection|tfsec|trivy|lint|generated|todo|sqlfluff|ghc"
+)
+"""Found wherever a mark is, and in little else."""
 
 
 def silence_of(words: str, path: str = "") -> Silence | None:
@@ -82,7 +81,7 @@ def silence_of(words: str, path: str = "") -> Silence | None:
         >>> silence_of("ignore_errors = true", "/app/pyproject.toml").first, silence_of("print('ignored')")
         ('ignore_errors = true', None)
     """
-    if not _any().search(words) and not (path and pattern(_CONFIGURES).search(path)):
+    if not _ANY.found(words) and not (path and pattern(_CONFIGURES).search(path)):
         return None
     gates: dict[str, None] = {}
     count, wide, first = 0, False, ""

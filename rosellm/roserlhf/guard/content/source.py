@@ -28,10 +28,12 @@ from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.content.unpaid import acts_of_unpaid
 from rosellm.roserlhf.guard.looks import language_of_look
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 MOST_MATCHES = 200
+TOGETHER = 6
+"""Patterns that are looked for in one pass: the automaton of more has so many states that most texts make new ones."""
 LONGEST_EVIDENCE = 160
 LONGEST_FILLED = 20_000
 """Characters of code in which constants are filled in."""
@@ -212,11 +214,14 @@ class _Rule:
     also: Any
 
 
+def _families(extension: str) -> frozenset[str]:
+    return frozenset(name for name, extensions in table("source")["family"].items() if extension in extensions) | {"*"}
+
+
 @cache
-def _rules(extension: str) -> tuple[_Rule, ...]:
-    known = table("source")
-    families = {name for name, extensions in known["family"].items() if extension in extensions} | {"*"}
-    return tuple(
+def _rules(families: frozenset[str]) -> tuple[tuple[tuple[_Rule, ...], PatternSet], ...]:
+    """Return groups of the rules for some families of languages, each with what tells in one pass which of them find something."""
+    rules = tuple(
         _Rule(
             one["kind"],
             pattern(one["pattern"]),
@@ -227,16 +232,31 @@ def _rules(extension: str) -> tuple[_Rule, ...]:
             one.get("first", False),
             pattern(one["also"]) if "also" in one else None,
         )
-        for one in (*known["pattern"], *table("runners")["pattern"])
+        for one in _patterns()
         if families & set(one["in"])
     )
+    words = [one["pattern"] for one in _patterns() if families & set(one["in"])]
+    return tuple(
+        (rules[first : first + TOGETHER], PatternSet(words[first : first + TOGETHER], ignore_case=False))
+        for first in range(0, len(rules), TOGETHER)
+    )
+
+
+def _found(extension: str, bare: str) -> Iterator[_Rule]:
+    """Yield the rules whose patterns are found in code."""
+    for rules, held in _rules(_families(extension)):
+        yield from (rules[place] for place in sorted(held.scan(bare)))
+
+
+def _patterns() -> tuple[dict[str, Any], ...]:
+    return (*table("source")["pattern"], *table("runners")["pattern"])
 
 
 def _by_table(extension: str, bare: str, literals: list[Literal], scene: Scene) -> Iterator[Act]:
     """Yield the acts that the table's patterns find."""
     program = ""
     starts = [one.start for one in literals]
-    for rule in _rules(extension):
+    for rule in _found(extension, bare):
         matches = []
         for found in rule.find.finditer(bare):
             if rule.kind not in _QUOTED_TOO and _inside(found.start(), literals, starts):
