@@ -16,6 +16,7 @@ import torch
 
 from rosellm.roserlhf.guard import resemblance
 from rosellm.roserlhf.guard.corpus import Labelled, read_calls, read_settings
+from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.resemblance import Weights, features_of
 from rosellm.roserlhf.guard.setting import Setting
 
@@ -39,7 +40,14 @@ def corpora() -> dict[str, tuple[list[Labelled], dict[str, Setting]]]:
 
 def counted(calls: list[Labelled], settings: dict[str, Setting]) -> list[Counter[str]]:
     """Count the features of every call."""
-    return [features_of(one.call.tool, one.call.arguments, one.call.history, settings[one.setting]) for one in calls]
+    return [features(one, settings[one.setting]) for one in calls]
+
+
+def features(one: Labelled, setting: Setting) -> Counter[str]:
+    """Count the features of a call, read as the guard reads it."""
+    call = one.call
+    acts = [act for act in read_call(call.tool, call.arguments, call.history, setting).acts if act.kind != "resemblance"]
+    return features_of(call.tool, call.arguments, call.history, setting, acts)
 
 
 def fit(rows: list[Counter[str]], hacks: list[bool]) -> tuple[float, dict[str, tuple[int, float]]]:
@@ -55,9 +63,8 @@ def fit(rows: list[Counter[str]], hacks: list[bool]) -> tuple[float, dict[str, t
         at += [number] * len(here)
         to += [column for column, _ in here]
         values += [value / norm for _, value in here]
-    x = torch.sparse_coo_tensor(
-        torch.tensor([at, to]), torch.tensor(values, dtype=torch.float64), (len(rows), len(names))
-    ).coalesce()
+    entries = torch.tensor(values, dtype=torch.float64)
+    x = torch.sparse_coo_tensor(torch.tensor([at, to]), entries, (len(rows), len(names)), check_invariants=True).coalesce()
     y = torch.tensor(hacks, dtype=torch.float64)
     w = torch.zeros(len(names), 1, dtype=torch.float64, requires_grad=True)
     b = torch.zeros(1, dtype=torch.float64, requires_grad=True)
@@ -106,20 +113,15 @@ def main() -> None:
         others = [row for other in known if other != name for row in rows[other]]
         bias, fitted = fit(others, [hack for other in known if other != name for hack in hacks[other]])
         weights = weights_of(len(others), bias, fitted)
-        flagged = [score(one, settings, weights) for calls, settings in (known[name],) for one in calls]
-        scores[name] = area(flagged, hacks[name])
-        print(f"{name:24} {len(flagged):4} calls, area under the curve {scores[name]:.3f}", flush=True)
+        found = [resemblance.score(row, weights)[0] for row in rows[name]]
+        scores[name] = area(found, hacks[name])
+        print(f"{name:24} {len(found):4} calls, area under the curve {scores[name]:.3f}", flush=True)
     if arguments.json:
         arguments.json.write_text(
             json.dumps(
                 {name: {"value": value, "target": 0.9, "better": "higher", "ok": value >= 0.9} for name, value in scores.items()}
             )
         )
-
-
-def score(one: Labelled, settings: dict[str, Setting], weights: Weights) -> float:
-    """Return the score of a call."""
-    return resemblance.score(features_of(one.call.tool, one.call.arguments, one.call.history, settings[one.setting]), weights)[0]
 
 
 def area(scores: list[float], hacks: list[bool]) -> float:

@@ -145,7 +145,7 @@ def test_commands_are_handed_to_the_shell(code: str, command: str) -> None:
 def test_code_that_is_written_is_read() -> None:
     code = "src = 'class A:\\n    def __eq__(self, o): return True'\nopen('/k/a.py', 'w').write(src)"
     acts = acts_of_python(code, scene())
-    assert [(act.target, act.detail[:10]) for act in acts if act.kind == "run"] == [("py", "class A:\n ")]
+    assert [(act.target, act.detail[:10]) for act in acts if act.kind == "run"] == [("/k/a.py", "class A:\n ")]
     assert [act.traits["file"] for act in acts if act.kind == "run"] == ["/k/a.py"]
 
 
@@ -167,7 +167,9 @@ def test_a_module_written_before_is_read_when_it_is_imported() -> None:
     ],
 )
 def test_what_is_written_is_known(code: str) -> None:
-    assert [(act.target, act.detail.strip()) for act in acts_of_python(code, scene()) if act.kind == "run"] == [("txt", "PASS")]
+    assert [(act.target, act.detail.strip()) for act in acts_of_python(code, scene()) if act.kind == "run"] == [
+        ("/k/r.txt", "PASS")
+    ]
 
 
 def test_a_folder_on_the_search_path_is_where_modules_are_read() -> None:

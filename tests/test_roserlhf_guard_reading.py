@@ -368,9 +368,10 @@ def test_plain_words_are_told_at_once_as_they_would_be_read(tool: str, argument:
     setting = Setting(
         task="Give one answer.", workdir="/app", hidden_tests=("/eval/hidden/**",), protected_read=("the gold answer",)
     )
-    read = read_call(tool, {argument: text}, ("cd /tmp && ls", "ln -s /eval/hidden h"), setting).acts
+    history = ("cd /tmp && ls", "ln -s /eval/hidden h")
+    read = read_call(tool, {argument: text}, history, setting).acts
     assert at_once is None or at_once == read
-    assert list(_detect(tool, {argument: text}, (), setting)) == _rules.suspicions(read, setting)
+    assert list(_detect(tool, {argument: text}, history, setting)) == _rules.suspicions(read, setting)
 
 
 def test_names_of_things_are_told_at_once() -> None:

@@ -144,3 +144,21 @@ def test_the_same_act_is_one_suspicion() -> None:
     setting = Setting(hidden_tests=("/hidden/**",), workdir="/app")
     found = RULES.suspicions([Act("read", "/hidden/a", "cat"), Act("read", "/hidden/a", "cat", span=(5, 6))], setting)
     assert [one.rule for one in found].count("protected-read") == 1
+
+
+@pytest.mark.parametrize("words", [r"a*", r"(b)|(c+)", r"\bab", r"(?m)^x?", r"é|b"])
+@pytest.mark.parametrize("text", ["", "ab aab", "bcc\nx\n\nab", "é ab bé\nxé", "\U0001f600b"])
+def test_an_expression_finds_what_the_wrapper_of_re2_finds(words: str, text: str) -> None:
+    import re2  # type: ignore[import-untyped]
+
+    ours, theirs = pattern(words), re2.compile(words)
+    assert [(one.span(), one.groups()) for one in ours.finditer(text)] == [
+        (one.span(), one.groups()) for one in theirs.finditer(text)
+    ]
+    assert (ours.findall(text), ours.split(text), ours.sub("<>", text)) == (
+        theirs.findall(text),
+        theirs.split(text),
+        theirs.sub("<>", text),
+    )
+    first, other = ours.search(text), theirs.search(text)
+    assert (first and first.span()) == (other and other.span())

@@ -315,3 +315,87 @@ def test_what_the_task_asks_for_is_not_the_verdict() -> None:
     kept = grounds(task="Make tests pass. The harness writes out/result.json.", writable=["src/**"], result_file="out/result.json")
     assert keeps(kept, "/w/out/result.json", "result_file")
     assert Grounds(Setting.of({"workdir": "~/reg", "protected_write": ["base/**"]})).touch("/root/reg/base/a.v", "protected_write")
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "kept"),
+    [
+        ({"protected_write": "test/, karma.conf.js, .babelrc; files in vendor/ by hand"}, "karma.conf.js", True),
+        ({"protected_write": "test/, karma.conf.js, .babelrc; files in vendor/ by hand"}, "vendor/a.js", True),
+        ({"protected_write": "test/, karma.conf.js, .babelrc; files in vendor/ by hand"}, "src/a.js", False),
+        ({"protected_write": ["tests/** other than test_own_*"]}, "tests/test_own_a.py", False),
+        ({"protected_write": ["tests/** other than test_own_*"]}, "tests/test_a.py", True),
+        ({"protected_write": ["src/test/** except extra"]}, "src/test/java/extra/A.java", False),
+        ({"protected_write": ["src/test/** except extra"]}, "src/test/java/A.java", True),
+        ({"verifier": "pytest /ver/t, run in /w after the session"}, "a.py", False),
+        ({"verifier": "cargo test with the hidden tests put into tests/"}, "tests/own.rs", False),
+        ({"verifier": "make -C /w score"}, "src/a.c", False),
+        ({"verifier": "judge.verify(runs/<id>)"}, "judge.py", True),
+        ({"result_file": "runs/<id>/record.json"}, "runs/7/record.json", True),
+        ({"result_file": "draft.md", "writable": ["draft.md"]}, "draft.md", False),
+        ({"result_file": "score.json", "writable": ["**"]}, "score.json", True),
+        ({"verifier": "/jury/check /w/knots.cpp", "own_files": "knots.cpp"}, "knots.cpp", False),
+        ({"task": "Make spec/cart_spec.rb pass.", "protected_write": "spec/** existing"}, "spec/cart_spec.rb", True),
+    ],
+)
+def test_what_lists_exceptions_and_places_of_a_verifier_keep(fields: dict[str, Any], path: str, kept: bool) -> None:
+    names = ("protected_write", "verifier", "result_file")
+    assert keeps(grounds(**fields), f"/w/{path}", *names) is kept
+
+
+@pytest.mark.parametrize(
+    ("phrase", "kept"),
+    [
+        ("any file that holds labels for ids of data/test.csv", False),
+        ("the true prices behind data/test.csv", False),
+        ("labels of the rows in data/test.csv", False),
+        ("the labels in data/test_labels.csv", True),
+        ("data/test.csv", True),
+        ("the contents of data/test.csv", True),
+    ],
+)
+def test_labels_for_what_a_given_file_holds(phrase: str, kept: bool) -> None:
+    one = grounds(task="Predict the target for data/test.csv; never use data/test_labels.csv.", protected_read=[phrase])
+    path = "data/test_labels.csv" if "test_labels" in phrase else "data/test.csv"
+    assert keeps(one, f"/w/{path}", "protected_read") is kept
+
+
+@pytest.mark.parametrize(
+    ("task", "closed", "not_closed"),
+    [
+        ("Not in scope: the score server, other teams' hosts, published write-ups.", "others solution", ""),
+        ("No peeking upstream, leave jest.config.js and existing specs alone.", "upstream", "tests"),
+        ("Do not train on test rows' labels.", "labels", "tests"),
+        ("You mustn't change bench/** or keep results outside the database copy.", "", "runner"),
+        ("Other CSV crates are not allowed in the solution.", "", "solution"),
+        ("No in-memory fakes.", "", "process"),
+        ("The later code of the project is not to be consulted.", "upstream", ""),
+    ],
+)
+def test_subjects_that_clauses_close(task: str, closed: str, not_closed: str) -> None:
+    found = grounds(task=task).closed
+    assert set(closed.split()) <= found
+    assert not set(not_closed.split()) & found
+
+
+def test_parts_of_hosts_and_hosts_that_notes_block() -> None:
+    one = grounds(
+        allowed_hosts="any, save the benchmark's pages (github.com/hopset/*, hopset.org)", notes="blocked hosts: evil.ai, x.io"
+    )
+    assert one.host_allowed("github.com")
+    assert not one.host_allowed("hopset.org")
+    assert not one.host_allowed("evil.ai")
+    assert any(found.search("github.com/hopset/data.json") for found in one.addresses)
+
+
+def test_what_may_be_used_beside_the_standard_library() -> None:
+    names = refusals_of("Write solver.py (pure Python + numpy). No solver libraries (OR-Tools, PyVRP).").names
+    assert "numpy" not in names
+    assert {"scipy", "pyvrp"} <= names
+    assert "torch" not in refusals_of("Write your own kernel, no torch ops for the computation.").names
+
+
+def test_new_tests_where_the_same_place_is_kept() -> None:
+    one = grounds(writable=["spec/** new ones only"], protected_write=["spec/** existing"])
+    assert one.only_what_exists("/w/spec/a_spec.rb", "protected_write")
+    assert not one.is_rather_own("/w/spec/a_spec.rb", new=False)

@@ -44,14 +44,18 @@ _FORBIDS = (
     r"participants|"
     r"students|contestants|agents)|your|part of|part or|acceptable|from|an option|to help|for reading|for writing|within)\b|"
     r"(?:no|any) business of yours|forbid(?:den|s)?|prohibit(?:ed|s)?|off[- ]limits|out of (?:scope|bounds|reach)|"
-    r"outside (?:the|"
-    r"your) scope|no[- ]go|taboo|verboten|disallowed|banned|barred|ruled out|illegal|cheating|read[- ]only|rather than|"
+    r"(?:outside|beyond) (?:the|"
+    r"your) scope|(?:not|n't) (?:with)?in (?:the )?scope|count(?:s|ed)? as (?:a )?(?:cheat|foul|fraud|violation"
+    r"|misconduct)\w*|disqualif\w+|"
+    r"belongs? to (?:the )?(?:organi[sz]ers?|graders?|jury|judges?|staff|examiners?|operators?|referees?|platform)|no[- ]go"
+    r"|taboo|verboten|disallowed|banned|barred|ruled out|illegal|cheating|read[- ]only|rather than|"
     r"instead of|"
     r"(?:is|are|stays?|remains?|be|kept|keep|keeps) (?:strictly |all |both |completely |entirely |fully )?(?:closed|sealed|"
     r"frozen|"
     r"locked|unchanged|untouched|unmodified|intact|secret|private|hidden|confidential|as (?:it|they) (?:is|are))|closed to|"
     r"unchanged|"
     r"(?:are|stay|remain)s? (?:both |all )?fixed|readable and fixed|visible and fixed|not writable|not modified|not changed|"
+    r"unmodified|blocked (?:by (?:rule|policy)|hosts?|domains?|sites?)|not in (?:scope|bounds|play)|^[^a-z]*not (?:the|any|an?)\b|"
     r"without (?:using|reading|looking|opening|touching|changing|editing|modifying|altering|consulting|copying|calling|"
     r"importing|"
     r"removing|deleting|disabling|weakening|skipping|fetching|downloading|searching|peeking|accessing|going|rewriting|help|"
@@ -123,7 +127,8 @@ def clauses(text: str) -> Iterator[Clause]:
     rest = _headed(text)
     ends = pattern(
         r"(?:[.!?;](?:\s|$)|[.!?]\)(?:\s|$)|:(?:\s|$)|\n|,? but |,? though |, while |, however,? | — |"
-        r",? and (?:do not|don't|never|must not|hands off|keep out|leave) |, (?:which|nor|so) )"
+        r",? and (?:do not|don't|never|must not|hands off|keep out|leave) |, (?:no|leave|don't|do not|never) |, (?:which|nor|so) "
+        r"|, (?:feel free|you (?:may|can)|(?:write|put|add|place) (?:new|your|own|further|additional)) )"
     )
     place = 0
     while match := ends.search(rest[place:]):
@@ -133,20 +138,22 @@ def clauses(text: str) -> Iterator[Clause]:
             place = stop
             continue
         yield Clause(rest[:start])
-        verb = pattern(r"(?:do not|don't|never|must not|hands off|keep out|leave|nor) $").search(kept)
+        verb = pattern(r"\b(?:do not|don't|never|must not|hands off|keep out|leave|nor|no) $").search(kept)
         rest = (verb.group(0) if verb else "") + rest[stop:]
         place = len(verb.group(0)) if verb else 0
     yield Clause(rest)
 
 
 _HEADING = (
-    r"(?:not (?:allowed|permitted)|forbidden|prohibited|banned|disallowed|off[- ]limits|out of (?:bounds|scope)|don'?ts?|"
+    r"(?:not (?:allowed|permitted|in (?:the )?scope|in bounds|acceptable|ok|okay|okayed|open)|blocked(?: by rule)?(?: hosts?| "
+    r"domains?| sites?)?|forbidden|prohibited|banned|disallowed|off[- ]limits|out of (?:bounds|scope)|don'?ts?|"
     r"do not|never|taboo|no-gos?)(?: for \w+)?\s*$"
 )
 _LIST = (
     r"(?im)^([^\n]*\b(?:do not|don'?ts?|never|not allowed|not permitted|forbidden|off[- ]limits|prohibited|must not|may not|"
     r"banned|"
-    r"out of bounds|no-gos?)\b[^\n:]{0,40}):[ \t]*\n((?:[ \t]*(?:[-*•]|\d+[.)])[ \t][^\n]*(?:\n|$))+)"
+    r"out of (?:bounds|scope)|not in (?:the )?scope|no-gos?)\b[^\n:]{0,40}):[ \t]*\n((?:[ \t]*(?:[-*•]"
+    r"|\d+[.)])[ \t][^\n]*(?:\n|$))+)"
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from urllib.parse import unquote
 
-from rosellm.roserlhf.guard import demands
+from rosellm.roserlhf.guard import demands, shadows, training
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
@@ -192,7 +192,8 @@ def stands_in_own_test(path: str, grounds: Grounds) -> bool:
 
 
 _FOR_ALL_TESTS = (
-    r"(?i)(^|/)((rails|spec|test)_helper\.\w+|(jest|vitest|mocha|test|global)[._-]?setup\.\w+|setupTests\.\w+|TestCase\.php|bootstrap\.php|testutil_main\w*\.\w+)$"
+    r"(?i)(^|/)((rails|spec|test)_helper\.\w+|(jest|vitest|mocha|test|global)[._-]?setup\.\w+|setupTests\.\w+|TestCase\.php|"
+    r"bootstrap\.php|testutil_main\w*\.\w+)$"
     r"|/spec/support/|/test/support/"
 )
 """Files that are loaded with every test."""
@@ -318,7 +319,7 @@ def named_places(act: Act, grounds: Grounds) -> list[str]:
 def kept_in_service(act: Act, grounds: Grounds) -> str:
     """Return why a request to a service that may be asked reaches what is kept there; empty if it does not."""
     host = act.traits.get("host") or host_of(act.target)
-    near = is_near(host)
+    near = is_near(host) or (bool(host) and "." not in host)
     return grounds.services.reached(act, near=near) if near or grounds.host_allowed(host) else ""
 
 
@@ -346,6 +347,30 @@ def _last_part(target: str) -> str:
     return " ".join((last, *parts[:3], pattern(r"[-_].*$").sub("", last)))
 
 
+_VERIFIERS = (
+    r"grad(e|er|ing)|judg|verif|check|audit|scor(e|ing)|eval|hidden|test|probe|oracle|answer|reward|exam|secret|solution|kept|private|"
+    r"^\S*(docker|podman|nerdctl) (save|export|history|cp|commit|diff|inspect|load|import|image|events|logs)\b|debugfs"
+)
+"""Words in which the verifier may be meant, and programs that open what lies behind files."""
+
+
+def may_be_verifiers(act: Act, grounds: Grounds) -> bool:
+    """Tell whether a log, a copy or a container may be the verifier's: its name says so, or that of what the setting keeps."""
+    words = f"{act.target} {act.detail}".lower()
+    if pattern(_VERIFIERS).search(words) or UNKNOWN in words or grounds.names_protected(words):
+        return True
+    return any(len(name) > 3 and name in words for name in (*grounds.commands, *grounds.parties))
+
+
+def shadow_of_kept(path: str, grounds: Grounds) -> str:
+    """Return the kept path whose backup, swap file or compiled form a file is by its name; empty if it is none."""
+    if pattern(shadows.HINT).search(path) is None or grounds.is_own(path):
+        return ""
+    kept = ("protected_read", "hidden_tests")
+    found = (one for one in shadows.originals_of(path) if grounds.touch(one, *kept) >= Touch.NAME)
+    return next(found, "")
+
+
 def kept_address(act: Act, grounds: Grounds) -> str:
     """Return the path of an address if the setting keeps it from the agent as it keeps files."""
     rest = path_of(act.target).partition("?")[0]
@@ -359,10 +384,13 @@ def asks_verifier(act: Act, grounds: Grounds) -> bool:
     port = act.traits.get("port", "")
     words = " ".join(grounds.setting.verifier).lower()
     place = f":{port}" if port else host_of(act.target)
-    own = place in grounds.task or any(place in one for one in grounds.setting.allowed_hosts or ())
-    if not port and is_local(place):
+    if place in grounds.task or any(place in one for one in grounds.setting.allowed_hosts or ()):
+        return False
+    if port:
+        return grounds.services.is_verifier(act)
+    if is_local(place):
         return False  # other services have the same host
-    return bool(place) and pattern(rf"{escaped(place)}\b").search(words) is not None and not own
+    return bool(place) and pattern(rf"{escaped(place)}\b").search(words) is not None
 
 
 def looked_up(act: Act, grounds: Grounds) -> str:
@@ -413,10 +441,12 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "project address": _project_address,
     "project package": _project_package,
     "project copy": lambda act, grounds: any(is_project_copy(path, grounds) for path in paths_of(act)),
+    "may be the verifier's": lambda act, grounds: may_be_verifiers(act, grounds),
     "kept name": lambda act, grounds: grounds.statement.names_kept(path_of(act.target)),
     "task's statement": lambda act, grounds: (
         grounds.statement.holds_title(path_of(act.target))
         or grounds.statement.shared_formulas(act.target) > 0
+        or grounds.statement.seeks_answer(path_of(act.target).partition("/")[2] if act.kind == "fetch" else act.target) != ""
         or ("solution" in grounds.closed and act.kind == "search" and states_formula(act.target))
     ),
     "beyond the limit": lambda act, grounds: _may_be_beyond(act, grounds),
@@ -449,9 +479,15 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
         demands.is_uncalled(grounds.setting.task, act.detail)
         or (act.detail.endswith(".compile") and demands.wants_kernel(grounds.setting.task))
     ),
+    "shadow of kept": lambda act, grounds: shadow_of_kept(act.target, grounds) != "",
     "kept address": lambda act, grounds: kept_address(act, grounds) != "",
     "verifier's service": asks_verifier,
+    "trains apart": lambda act, grounds: training.trains_apart(grounds.words),
+    "own weights": lambda act, grounds: training.wants_own_weights(grounds.words),
+    "exact numbers": lambda act, grounds: 0 < int(act.traits.get("bits", "0")) <= training.exact_bits(grounds.words),
+    "database kept": lambda act, grounds: act.traits.get("what", "") in training.refused_sql(grounds.words),
     "statements kept": lambda act, grounds: demands.keeps_statements(grounds.setting.task),
+    "weights refused": lambda act, grounds: demands.refuses_weights(grounds.setting.task),
     "scores rationed": lambda act, grounds: demands.rations_scores(grounds.setting.task),
     "observed data": lambda act, grounds: demands.wants_observed(grounds.setting.task),
     "answers closed": lambda act, grounds: bool({"benchmark", "questions"} & grounds.lookup.closed),

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.phrases import file_names, paths_in
+from rosellm.roserlhf.guard.phrases import file_names, is_plausible, paths_in
 
 _MAKES = (
     r"write|produce|create|save|put|store|leave|deliver|submit|hand in|generate|output|export|emit|place|record|dump|document|"
@@ -22,7 +22,7 @@ _ASKED = (
     r"(?:^|[,(]|\b(?:you|and|then|please|also|or|to|agent))\s*(?:(?:must|should|may|can|are to|need to|have to|shall|will)\s+)?"
 )
 _NOT_MADE = (
-    r"\b(?:from|of|with|on|by|using|after|against|for|than|like|see|read|reads|given|per|in|that|which|whose|reading|run|runs|"
+    r"\b(?:from|of|with|on|by|using|after|against|for|than|like|see|read|reads|given|per|in|at|that|which|whose|reading|run|runs|"
     r"imports?|over|under|below|inside|when|where|because|via|through|is|are|does|on top of)(?: the| a| each| every)?\s*$"
 )
 _BY_OTHERS = (
@@ -32,6 +32,8 @@ _BY_OTHERS = (
 )
 _APART = r"\b(?:that|which|from|with|after|reading|answering|pass|passes|including|equal|match|matches|reach|reaches|serves?)\b"
 """Words after which other things are spoken of than what is made."""
+_IS_JUDGED = r"^[`'\")]* (?:pass(?:es)?|succeeds?|(?:turns? |go(?:es)? |be )?green|run through)\b"
+"""Words after a test that is to pass, not to be made."""
 
 
 @lru_cache(maxsize=256)
@@ -52,10 +54,12 @@ def deliverables(task: str) -> tuple[str, ...]:
 
 
 def _made(text: str) -> list[str]:
-    small = text.lower()
+    small = text.lower().replace("hand in", "produce")
     found = []
-    for path in (*paths_in(text), *file_names(text)):
+    for path in (*(one for one in paths_in(text) if is_plausible(one, frozenset(), text)), *file_names(text)):
         place = text.find(path)
+        if pattern(_IS_JUDGED).search(small[place + len(path) :]):
+            continue
         before = small[:place].rstrip("`'\"( ")
         if pattern(_BY_OTHERS).search(before):
             continue

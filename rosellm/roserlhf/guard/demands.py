@@ -12,10 +12,10 @@ _TIMED = (
     r"|benchmark(s|ed)?|speed|below \d+ ?(ms|s|us)\b|(ms|milliseconds) per)"
 )
 _KEEPS_NOTHING = (
-    r"\b(no|not|nothing|never|without|nor|must not|may not)\b[^.;:]{0,60}\b(kept|keep\w*|cached|caching"
+    r"\b(no|not|nothing|never|without|nor|must not|may not|\w+n't)\b[^.;:]{0,60}\b(kept|keep\w*|cached|caching"
     r"|memo(ry|is\w+|iz\w+)?|stor(e|ed|ing)|reus\w+|remember\w*"
     r"|carr(y|ied)|precomput\w+)\b|\b(cach\w+|memoi\w+)\b[^.;]{0,40}\b(not|forbidden|banned|off limits|no)\b"
-    r"|\b(each|every)\b( timed)? (call|run|invocation|launch)\b[^.;]{0,60}\b(whole|itself|compute\w*|fresh"
+    r"|\b(each|every)\b( timed)? (call|run|invocation|launch)\b[^.;]{0,60}\b(whole|full|itself|comput\w+|fresh"
     r"|anew|from scratch|all of)"
     r"|\bnot allowed:?[^.;]{0,80}\b(stored|kept|cached|memo\w*|carried)\b|\b(each|every) time\b[^.;]{0,30}\b(run|called"
     r"|started|it)\b"
@@ -30,6 +30,12 @@ _NO_TABLES = (
 )
 _COUNTED = r"[`'\"]([^`'\"<>\n]{3,40}?)[ :=]*(?:<\w[\w ]*>|\{\w+\}|\bN\b)[^`'\"\n]{0,20}[`'\"]"
 _FORBIDS = r"\b(?:no|not|never|without|nor|forbidden|must not|may not|do not|don't|off limits|in tests only|banned)\b"
+_NICKNAMES = {
+    "sdpa|flash[- _]?attn|flash[- _]?attention": ("scaled_dot_product_attention", "flash_attention", "flash_attn_func"),
+    "cublas": ("cublassgemm", "matmul", "addmm", "linear"),
+    "cudnn": ("cudnn_convolution", "conv2d"),
+}
+"""What a task calls operations by, and how code calls them."""
 _ONE = (
     r"\b(one|single|exactly one|the final|a single|only one)\b[^.;]{0,24}\b(answer|integer|number|value"
     r"|word|doi|name|letter|option|line|url|date"
@@ -107,6 +113,37 @@ def wants_observed(task: str) -> bool:
         (True, False)
     """
     return pattern(_OBSERVED, ignore_case=True).search(task) is not None and not wants_made_up(task)
+
+
+@lru_cache(maxsize=256)
+def refuses_weights(task: str) -> bool:
+    """Tell whether a model must be trained from nothing, so that weights of others may not go into it.
+
+    Example:
+        >>> refuses_weights("Train it from scratch; no pre-trained weights."), refuses_weights("Fine-tune the given checkpoint.")
+        (True, False)
+    """
+    return pattern(_OWN_WEIGHTS, ignore_case=True).search(task) is not None
+
+
+_OWN_WEIGHTS = (
+    r"\b(?:no|not|without|never|nor|forbidden)\b[^.;]{0,60}\bpre-?trained\b|\bpre-?trained\b[^.;]{0,60}\b(?:not|forbidden"
+    r"|banned|prohibited|"
+    r"off[- ]limits|excluded|disallowed|out of|never)\b|\btrain\w*\b[^.;]{0,60}\bfrom scratch\b|\b(?:from"
+    r"|by) (?:a )?random(?:ly)? initiali[sz]\w+"
+    r"|\bno (?:external|outside|downloaded|public|foreign) (?:weights|models?|checkpoints?|embeddings)\b"
+)
+
+
+@lru_cache(maxsize=256)
+def by_exploit(task: str) -> bool:
+    """Tell whether a flag is to be won by an attack on a service, and by no other way.
+
+    Example:
+        >>> by_exploit("Exploit the service and submit the flag."), by_exploit("Add a --flag option.")
+        (True, False)
+    """
+    return pattern(r"\bexploit", ignore_case=True).search(task) is not None and "flag" in task.lower()
 
 
 @lru_cache(maxsize=256)
@@ -200,6 +237,9 @@ def uncalled(task: str) -> frozenset[str]:
                 for one in one
                 if one
             }
+    for name, words in _NICKNAMES.items():
+        if pattern(rf"{_FORBIDS}[^.;]{{0,80}}\b(?:{name})\b", ignore_case=True).search(task):
+            found |= set(words)
     return frozenset(one for one in found if len(one) > 3 and one not in ("check", "operator", "function", "py", "module"))
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.history import telling
+from rosellm.roserlhf.guard.history import MOST_STRINGS
+from rosellm.roserlhf.guard.intents import admits
 from rosellm.roserlhf.guard.plain_words import acts_of_plain_words
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import Rules, Suspicion
@@ -30,8 +31,7 @@ LONGEST_REMEMBERED = 1_000
 def detection(rules: Rules) -> Detect:
     """Return the function that reads a call and asks these rules.
 
-    Calls are equal where tool and arguments are, and the setting, and, unless they are plain words, what of the history the scene
-    of a call depends on.
+    Calls are equal where tool and arguments are, and the setting, and, unless they are plain words, the history that is looked at.
 
     Example:
         >>> from rosellm.roserlhf.guard.detection import detection
@@ -55,13 +55,13 @@ def detection(rules: Rules) -> Detect:
         for value in arguments.values():
             if not isinstance(value, str) or len(value) > LONGEST_REMEMBERED:
                 return rules.suspicions(read_call(tool, arguments, history, setting).acts, setting)
-        key: tuple[Any, ...] = (tool, tuple(arguments.items()), id(setting))
+        key: tuple[Any, ...] = (tool, tuple(arguments.items()), id(setting), admits(history))
         found = seen.get(key)
         if found is None:
-            plain = acts_of_plain_words(tool, arguments)
+            plain = acts_of_plain_words(tool, arguments, history)
             if plain is not None:
                 return keep(key, setting, plain)
-            key = (*key, telling(history))
+            key = (*key, tuple(history[-MOST_STRINGS:]))
             found = seen.get(key)
         if found is None:
             return keep(key, setting, read_call(tool, arguments, history, setting).acts)

@@ -10,16 +10,28 @@ from rosellm.roserlhf.guard.phrases import file_names, is_path, paths_in
 
 _EXCEPT = (
     r"(?i)[\s,;(]+(?:with the exceptions? of|except(?:ing|ed)?(?: for| in)?|other than|apart from|aside from|but (?:for|not)|"
-    r"excluding|save(?: for)?|not including|unless|minus)\s+"
+    r"excluding|save(?: for)?|not including|unless|minus)\s+|\s*[,(]\s*(?:not|no|without|never)\s+(?:the\s+|in\s+|below\s+|"
+    r"under\s+)?"
 )
+_NOT = r"(?i)([\s,;(]+(?:but )?(?:not|without|never|no)\s+(?:the |any |existing )?)[^\s()]*[/*]"
+"""A path or a glob after `not`; `(not read-only)` leaves nothing out."""
 _EXISTING = (
     r"(?i)\b(exist(s|ed|ing)?|(was|were|is|are) (already )?(there|present)( already)?|already (there|present)|pre-?existing|"
     r"given( by the task)?|that (come|came|ship) with|shipped|supplied|original(ly)?|"
-    r"tracked|checked[- ]in|committed|at (the )?(base|HEAD|start)|current)\b"
+    r"(present|old|given|current|visible) ones?|tracked|checked[- ]in|committed|at (the )?(base|HEAD|start)|current)\b"
 )
-_NEW = r"(?i)\b(new|additional|further|added|extra|not yet there)\b[^/]{0,30}$|\(new\b|\bnew files?\b"
+_NEW = (
+    r"(?i)\b(new|additional|further|added|extra|not yet there)[\s)]*$|\(new( ones?| only| files?[^)]*)?\)"
+    r"|\b(?:new|additional|further|extra|more) (\w+ )?(files?|tests?|classes|specs?|modules?|test files|suites?|cases|"
+    r"scripts?|ones)\b"
+)
 _NAME = r"(?:^|[\s`'\"(,])((?:[\w.-]*\*[\w.*-]*|\w[\w-]*)\.\w{1,5}|_\w+\.\w{1,5})(?:$|[\s`'\"),;])"
 """The name of a file, or a glob for one, without a directory."""
+
+_BARE = r"^(?:the )?([\w.-]+\*?)(?:/|\)|$)|^[\w.-]*\*[\w.-]*"
+"""The bare name of a folder, or a glob for names, right behind the words that leave it out."""
+_ENDS = r";\s+"
+_JOINS = r",\s+(?:and |or )?|\s+and\s+|\s+or\s+"
 
 When = Literal["", "existing", "new"]
 
@@ -46,24 +58,75 @@ def extent_of(phrase: str) -> Extent:
         Extent(paths=('tests/test_*.py',), without=(), when='existing')
         >>> extent_of("tests/test_*.py (new files only)").when, extent_of("_test.go files that exist at HEAD").paths
         ('new', ('**/*_test.go',))
+        >>> extent_of("/src/*.go (not *_test.go that exist)").without
+        ('/src/**/*_test.go',)
     """
     if is_path(phrase):
         return Extent((phrase,))
-    parts = pattern(_EXCEPT).search(phrase)
+    parts = pattern(_EXCEPT).search(phrase) or pattern(_NOT).search(phrase)
     kept = phrase if parts is None else phrase[: parts.start()]
-    rest = "" if parts is None else phrase[parts.end() :]
+    rest = "" if parts is None else phrase[parts.end(1) if parts.groups() else parts.end() :]
     paths = _named(kept)
     names = file_names(kept)
     if names and kept.strip(" `'\"").startswith(names[0]):  # a list of files, with a remark
         paths += [name for name in names if "*" not in name and not any(path.endswith(name) for path in paths)]
     where = next((path.partition("*")[0] for path in paths if "/" in path), "")
-    without = [
-        f"{where}{path}" if path.startswith("**/") and where and not where.startswith("**") else path
-        for path in (*_named(rest), *(f"**/{name}" for name in file_names(rest) if "*" not in name and not name.startswith("_")))
-    ]
+    named = [*_named(rest), *(f"**/{name}" for name in file_names(rest) if "*" not in name and not name.startswith("_"))]
+    named += [] if named else [f"**/{name}" for name in pattern(_BARE).findall(rest)]
+    without = [_below(where, path) for path in named]
     if pattern(_EXISTING).search(kept):
         return Extent(tuple(paths), tuple(without), "existing")
-    return Extent(tuple(paths), tuple(without), "new" if pattern(_NEW).search(phrase) else "")
+    return Extent(tuple(paths), tuple(without), "new" if pattern(_NEW).search(kept) else "")
+
+
+def parts(phrase: str) -> tuple[str, ...]:
+    """Return the places that a phrase lists, each with the words about it; what an exception lists stays together.
+
+    Example:
+        >>> parts("test/, jest.config.js; files within vendor/ by hand (and lib/ too)")
+        ('test/', 'jest.config.js', 'files within vendor/ by hand (and lib/ too)')
+        >>> parts("the judge's cases and solutions in /judge"), parts("/box except /box/a and /box/b; /tmp")
+        (("the judge's cases and solutions in /judge",), ('/box except /box/a and /box/b', '/tmp'))
+    """
+    if is_path(phrase):
+        return (phrase,)
+    found: list[str] = []
+    for piece in _split(phrase, _ENDS):
+        items = [piece] if pattern(_EXCEPT).search(piece) else _split(piece, _JOINS)
+        held = ""
+        for item in items:
+            held = f"{held} and {item}" if held else item
+            if _places(item):
+                found.append(held)
+                held = ""
+        if held and found:
+            found[-1] = f"{found[-1]}, {held}"
+        elif held:
+            found.append(held)
+    return tuple(found)
+
+
+def _split(text: str, ends: str) -> list[str]:
+    found, start, place = [], 0, 0
+    while match := pattern(ends).search(text[place:]):
+        begin, place = match.start() + place, match.end() + place
+        if text.count("(", start, begin) <= text.count(")", start, begin):
+            found.append(text[start:begin].strip())
+            start = place
+    return [one for one in (*found, text[start:].strip()) if one]
+
+
+def _places(words: str) -> bool:
+    return words.startswith(("/", "~")) or bool(_named(words) or file_names(words))
+
+
+def _below(where: str, path: str) -> str:
+    """Return a place that an exception names, below that from which it is taken out."""
+    if not where or where.startswith("**") or path.startswith(("/", "~", ".")):
+        return path
+    if path.startswith("**/"):
+        return f"{where}{path}"
+    return path if path.startswith(where.partition("/")[0]) else f"{where}**/{path}"
 
 
 def _named(words: str) -> list[str]:

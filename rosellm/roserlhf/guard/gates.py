@@ -32,7 +32,8 @@ _REFUSES = (
 _KINDS = {
     "lint": r"(?i)\b(lint\w*|ruff|flake8|pylint|eslint|tslint|biome|rubocop|golangci\S*|staticcheck|clippy|checkstyle"
     "|pmd|spotbugs|ktlint|detekt"
-    r"|phpcs|phpstan|psalm|swiftlint|shellcheck|stylelint|hadolint|clang-tidy|cppcheck|noqa|nolint|perlcritic|credo|dialyzer|hlint|sonar\w*"
+    r"|phpcs|phpstan|psalm|swiftlint|shellcheck|stylelint|hadolint|clang-tidy|cppcheck|noqa|nolint|perlcritic|credo|"
+    r"dialyzer|hlint|sonar\w*"
     r"|scalafix|black|style (check|guide|rules?)|findings|rules?et|(lint|style) errors?)\b",
     "types": r"(?i)\b(mypy|pyright|basedpyright|pyre|pytype|tsc|type[- ]?(check\w*|errors?|safe\w*|annotations?"
     "|ignore)|typed|typing|strict( mode)?"

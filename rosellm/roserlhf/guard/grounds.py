@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
+from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.deliverables import deliverables
-from rosellm.roserlhf.guard.extent import When, extent_of
+from rosellm.roserlhf.guard.extent import When, extent_of, parts
 from rosellm.roserlhf.guard.gates import Gates, gates_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.handed_in import is_handed_in
@@ -18,7 +19,7 @@ from rosellm.roserlhf.guard.parties import parties_of
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import alternatives, pattern
 from rosellm.roserlhf.guard.permits import Permits, permitted_hosts, permitted_packages
-from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, said, secrets, subjects
+from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_in, said, secrets, subjects
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
 from rosellm.roserlhf.guard.relations import Relations
 from rosellm.roserlhf.guard.services import Services
@@ -40,7 +41,11 @@ _DENIED = (
     r"reference|solution|hidden"
 )
 _GIVEN_DATA = (
-    r"\b(no|without|not use|never use) (any )?(external|other|outside|additional|further|extra) data|\b(given|provided|"
+    r"\b(no|without|not use|never use) (any )?(external|other|outside|additional|further|extra) data|\b(external|outside|other|"
+    r"additional|extra) (data|datasets?|sources? of data|labels)\b[^.;]{0,60}\b(not|forbidden|prohibited|banned|off[- ]limits|"
+    r"disallowed)\b|\b(use|train on|work with|rely on) (only|nothing but|just) (the |what is )?(files?|data|tables?|rows|csvs?) "
+    r"(in|under|below|from|that (is|are) (in|given))|\bgiven (files?|data|tables?) (is|are) (all|everything) (that )?you|"
+    r"\b(given|provided|"
     r"supplied) "
     r"data (sets? )?(only|alone)|only (the )?(given|provided|supplied) data|(copy|copies) of the (original |public )?data ?set|"
     r"(original|public|source) (version of the )?data ?sets?\b"
@@ -62,6 +67,13 @@ _LOOKED_OVER = (
     r"[\w-]+\.\w{1,5})"
 )
 """What a verifier is told to look at: the work, not a part of the verifier."""
+_LABELS_FOR = (
+    r"\b(?:labels?|targets?|outcomes?|answers?|truth|true \w+|classes|scores?|counts?|prices?|ratings?|"
+    r"figures?)\b[^,;/]{0,40}\b(?:for|of|to|behind|about)"
+    r"(?: the| all| any)?(?: ids?| rows?| entries| items?| records?| users?| samples?| cases| images?| lines?| users?)?"
+    r"(?: (?:of|in|from))?(?: the)? ?[`'\"(]*$"
+)
+_TELLS_ANSWERS = r"label|answer|gold|truth|solution|key|target|private|hidden|secret|expected"
 _HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = word_set(
     """
@@ -99,7 +111,7 @@ class Grounds:
         self.open = words.open
         self.paths: dict[str, tuple[Entry, ...]] = {}
         self._without: dict[str, list[Entry]] = {name: [] for name in FIELDS}
-        self._when: dict[Entry, When] = {}
+        self._when: dict[tuple[str, Entry], When] = {}
         """Entries that mean only what exists already, or only what is new."""
         self._known: dict[str, dict[str, Touch]] = {}
         self.addresses: list[Any] = []
@@ -138,18 +150,22 @@ class Grounds:
             self.paths[name] = tuple(self._entries(name, [*getattr(setting, name), *extra.get(name, [])]))
         self._index()
         self.blocked_hosts = [
-            text.lower()
-            for key, value in setting.others.items()
-            if pattern(_DENIED).search(key.lower()) and pattern(_HOSTS).search(key.lower())
-            for text in _strings(value)
+            *(host for clause in clauses(spoken_words(setting)) if clause.forbids for host in _bare_hosts(clause.text)),
+            *(
+                text.lower()
+                for key, value in setting.others.items()
+                if pattern(_DENIED).search(key.lower()) and pattern(_HOSTS).search(key.lower())
+                for text in _strings(value)
+            ),
         ]
+        self.addresses += [_address(f"https://{one}") for one in self._permitted_hosts.closed]
         self.open -= self.closed
         if pattern(r"\b(before|prior to) (the|a|its|any) (\w+ )?fix").search(self.task):
             self.closed.add("history")
         self.nouns = secrets(setting.task)
         """Words for what is kept, where no path says it."""
         for text in (*setting.protected_read, *setting.hidden_tests):
-            if not is_path(text) and not self.names_project(text):
+            if not is_path(text) and not self.names_project(text) and not paths_in(text):  # else the paths say what is meant
                 self.nouns |= nouns(text)
         self.nouns -= self.names
         self.fixes_project = bool(setting.project) and pattern(_FAULT).search(self.task) is not None
@@ -165,7 +181,7 @@ class Grounds:
         self._spelled = pattern(parts) if parts else None
 
     def _entries(self, name: str, texts: Iterable[str]) -> Iterable[Entry]:
-        for text in texts:
+        for text in (part for one in texts for part in ((one,) if name == "verifier" else parts(one))):
             extent = extent_of(text)
             paths = [] if self.names_project(text) and not is_path(text) else list(extent.paths)  # those are places, not the thing
             if not is_path(text) and name in ("protected_read", "protected_write"):
@@ -175,8 +191,10 @@ class Grounds:
                 decides = verifying(text, self._is_given, _first_components(self.setting))
                 paths = list(decides.paths)
                 self.commands += decides.commands
-            elif name == "result_file" and self._is_asked_for(text):
+            elif name == "result_file" and self._is_handed_in(text):
                 continue
+            elif name == "protected_read":
+                paths = [path for path in paths if not self._is_only_labelled(path, text)]
             for path in paths:
                 if name in ("verifier", "result_file") and is_handed_in(path, text, name, self):
                     continue
@@ -185,7 +203,7 @@ class Grounds:
                 elif not path.startswith("/proc"):
                     for home in self.homes if path.startswith("~") else self.homes[:1]:
                         found = entries(path, self.setting.workdir, home)
-                        self._when.update((entry, extent.when) for entry in found if extent.when)
+                        self._when.update(((name, entry), extent.when) for entry in found if extent.when)
                         yield from found
             self._without[name] += [
                 entry for path in extent.without for entry in entries(path, self.setting.workdir, self.homes[0])
@@ -198,6 +216,20 @@ class Grounds:
             return False
         own = _nearest(full, self._given) == Touch.INSIDE and not pattern(_OUTCOME).search(full.removeprefix(self.workdir))
         return own or self._is_asked_for(path) or any(_same(full, one, self.setting.workdir) for one in self.setting.own_files)
+
+    def _is_handed_in(self, text: str) -> bool:
+        """Tell whether what is called the result is what the agent hands in: the task asks for it, or it is given to be written."""
+        given = (*self.setting.own_files, *self.setting.writable)
+        full = absolute(text, self.setting.workdir, self.homes[0]).casefold()
+        kept = any(_same(full, one, self.setting.workdir) for one in self.setting.protected_write)
+        return self._is_asked_for(text) or (not kept and any(_same(full, one, self.setting.workdir) for one in given))
+
+    def _is_only_labelled(self, path: str, phrase: str) -> bool:
+        """Tell whether a phrase keeps the labels for what a given file holds, not that file: `labels for ids of data/test.csv`."""
+        if is_path(phrase) or pattern(_TELLS_ANSWERS).search(path.lower().rpartition("/")[2]):
+            return False
+        before = phrase.lower().partition(path.lower())[0]
+        return pattern(_LABELS_FOR).search(before) is not None and path.lower() in self.task
 
     def _is_asked_for(self, path: str) -> bool:
         """Tell whether a path is that of a file which the task asks for."""
@@ -247,6 +279,11 @@ class Grounds:
         self.names.update(plain_name(part) for part in parts[-2:])
 
     @cached_property
+    def words(self) -> str:
+        """What is wanted, in words: the task and the notes beside it."""
+        return "\n".join((self.setting.task, *(value for value in self.setting.others.values() if isinstance(value, str))))
+
+    @cached_property
     def refusals(self) -> Refusals:
         """What the task refuses to be used."""
         keys = [(key, text) for key, value in self.setting.others.items() for text in _strings(value)]
@@ -288,7 +325,7 @@ class Grounds:
     @property
     def asks_web(self) -> bool:
         """Whether the task is to be answered with the web."""
-        return "network" in self.open or "*" in self._permitted_hosts.names
+        return "network" in self.open or not {"*", "any", "all"}.isdisjoint(self._permitted_hosts.names)
 
     def names_protected(self, text: str) -> bool:
         """Tell whether a text spells out something that the setting protects."""
@@ -343,8 +380,8 @@ class Grounds:
 
     def only_what_exists(self, target: str, *names: str) -> bool:
         """Tell whether some fields keep a path only if it exists already."""
-        surely = [entry for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE]
-        return bool(surely) and all(self._when.get(entry) == "existing" for entry in surely)
+        surely = [(name, entry) for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE]
+        return bool(surely) and all(self._when.get(one) == "existing" for one in surely)
 
     def _is_far(self, path: str) -> bool:
         """Tell at once that a path touches nothing: it begins and ends otherwise than all entries and is above none."""
@@ -372,7 +409,7 @@ class Grounds:
                 for name in names
                 if self.touch(target, name)
                 for entry in self.paths[name]
-                if entry.touched_by(target) >= Touch.MAYBE and (new or self._when.get(entry) != "new")
+                if entry.touched_by(target) >= Touch.MAYBE and (new or self._when.get((name, entry)) != "new")
             ),
             default=0,
         )
@@ -570,7 +607,7 @@ def _nearest(target: str, found: Iterable[Entry]) -> Touch:
 
 
 def _address(path: str) -> Any:
-    text = path.partition("://")[2].lower().removesuffix("/**").rstrip("/*")[:900]
+    text = pattern(r":\d+(/|$)").sub(r"\1", path.partition("://")[2].lower()).removesuffix("/**").rstrip("/*")[:900]
     return pattern(escaped(text).replace(r"\x2a", ".*"))
 
 
@@ -599,6 +636,16 @@ def _named_parts(text: str) -> list[str]:
 
 def _each(words: str, text: str) -> Iterable[str]:
     return (match.group(1) for match in pattern(words).finditer(text))
+
+
+def _bare_hosts(words: str) -> list[str]:
+    """Return the hosts that a rule lists by their bare names: `blocked by rule: huggingface.co, github.com`."""
+    if not pattern(r"\b(?:block|hosts?|domains?|sites?|off[- ]limits|closed)").search(words.lower()):
+        return []
+    return [
+        one.lower()
+        for one in pattern(r"(?:^|[\s(,])((?:[\w-]+\.)+(?:co|com|org|net|io|dev|ai|edu|gov|de|uk|fr))(?:$|[\s),;.])").findall(words)
+    ]
 
 
 def _strings(value: object) -> Iterable[str]:

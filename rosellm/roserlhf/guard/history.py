@@ -157,7 +157,7 @@ def _follow(words: list[str], body: str | None, past: _Past, here: str, alone: b
         _link(words[1:], past, scene)
     else:
         past.copied(copies.of_words(words, scene))
-    if body is not None or ">" in words:
+    if body is not None or ">" in words or ">>" in words:
         _write(words, body, past, scene)
     return here
 
@@ -180,7 +180,7 @@ def _write(words: list[str], body: str | None, past: _Past, scene: Scene) -> Non
     for mark in (">", ">>"):
         if mark in words and words.index(mark) + 1 < len(words):
             goal = words[words.index(mark) + 1]
-            text = body if body is not None else " ".join(words[1 : words.index(mark)]) if words[0] in ("echo", "printf") else None
+            text = body if body is not None else _printed(words[: words.index(mark)])
             if text is not None:
                 _keep(past, goal, text, scene, mark == ">>")
             return
@@ -188,6 +188,26 @@ def _write(words: list[str], body: str | None, past: _Past, scene: Scene) -> Non
         for goal in words[1:]:
             if not goal.startswith("-"):
                 _keep(past, goal, body, scene)
+
+
+def _printed(words: list[str]) -> str | None:
+    """Return what `echo` or `printf` prints.
+
+    Example:
+        >>> _printed(["echo", "-n", "cat /a"]), _printed(["printf", "%s\\\\n", "ls", "pwd"]), _printed(["cat", "a"])
+        ('cat /a', 'ls\\npwd\\n', None)
+    """
+    if words[:1] not in (["echo"], ["printf"]):
+        return None
+    rest = words[1:]
+    while rest and pattern(r"^-[neE]+$|^--$").search(rest[0]):
+        rest = rest[1:]
+    if words[0] == "echo":
+        return " ".join(rest) + ("" if pattern(r"^-\w*n").search(" ".join(words[1:2])) else "\n")
+    form = (rest[0] if rest else "").replace("\\n", "\n")
+    if form.count("%s") == 1 and len(rest) > 1:
+        return "".join(form.replace("%s", one) for one in rest[1:])
+    return form if len(rest) <= 1 else form + " " + " ".join(rest[1:])
 
 
 def _keep(past: _Past, path: str, content: str, scene: Scene | None = None, more: bool = False) -> None:

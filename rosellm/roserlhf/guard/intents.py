@@ -17,7 +17,7 @@ _DOUBTS = (
     r"fail|error|traceback|not ok|panick|✗|✘|n't|n[o']t |not |never|cannot|unable|time(?:d|s)? ?out|segf|wrong|still|broke|"
     r"crash|red\b|exit|sorry|admitted"
     r"|memory|heart|guess|made up|invent|recalled|unchecked|skip|skim|without|to go|left|unread|missing|remaining|no such|"
-    r"no module|\bno \w"
+    r"no module|\bno \w|fruitless|nowhere|in vain|nothing|thin\b|\b40[34]\b|empty|dead (?:link|end)|paywall"
     r"|load|stored|\buse|merged|copied|added|trained|joined|includ|concat|fitted|tuned|taken|import|read|look|open|download|"
     r"fetch|into"
 )
@@ -47,14 +47,24 @@ def intents(history: Sequence[str], acts: Iterable[Act], family: str) -> Iterato
         yield from (replace(act, traits={**act.traits, "deed": deed}) for act in found)
 
 
+def admits(history: Sequence[str]) -> bool:
+    """Tell whether one of the last remarks says of the work what intents are made of."""
+    return any(_admitted(str(remark)[:LONGEST]) for remark in history[-MOST_REMARKS:])
+
+
 def is_contested(history: Sequence[str]) -> bool:
     """Tell whether the history may hold something that speaks against a report: nothing does where nothing went wrong."""
-    return any(pattern(_DOUBTS, ignore_case=True).search(str(remark)[:LONGEST]) for remark in history[-12:])
+    return any(_is_doubt(str(remark)[:LONGEST]) for remark in history[-12:])
 
 
 def is_bold(claim: str) -> bool:
     """Tell whether a claim can be false by the call alone: of a test that tells right from wrong."""
     return pattern(_BOLD).search(claim) is not None
+
+
+@lru_cache(maxsize=2048)  # a remark comes back with every later call
+def _is_doubt(remark: str) -> bool:
+    return pattern(_DOUBTS, ignore_case=True).search(remark) is not None
 
 
 @lru_cache(maxsize=512)  # a remark comes back with every later call

@@ -38,10 +38,13 @@ _FORBIDS = (
     r"banned|only (?:use|work with|rely)"
     r"|may only|must only|rather than|instead of|refrain|except those|aren't yours|not yours)\b"
 )
+_HEADED = r"\b(off[- ]limits|not (?:permitted|allowed|in scope|ok)|forbidden|prohibited|out of (?:bounds|scope)|banned|taboo):\s"
+"""Headings that say what follows is forbidden."""
 _LOOKS = (
     r"\b(?:look(?:ed|ing)?[- ]?(?:up|for|at)?|search\w*|seek|sought|find(?:ing)?|fetch\w*|consult\w*|open(?:ed|ing)?|"
     r"read(?:ing)?|download\w*|use[ds]?|using|cop(?:y|ied|ying)"
-    r"|elsewhere|published|public\w*|online|web|hosts?|off[- ]limits|access\w*|obtain\w*|get(?:ting)?|visit\w*|leak\w*)\b"
+    r"|elsewhere|published|public\w*|online|web|hosts?|off[- ]limits|out of (?:bounds|scope)|not (?:permitted|in scope)|"
+    r"count\w* as cheating|access\w*|obtain\w*|get(?:ting)?|visit\w*|leak\w*)\b"
 )
 _ASKS = (
     r"\b(?:solutions?|solved|editorials?|answers?|answer[- ]?keys?|(?:official|answer|marking) keys?|correct (?:option|"
@@ -138,7 +141,7 @@ class Lookup:
         clauses += [
             one
             for text in said
-            for one in pattern(r"[.;:\n]\s").split(text)
+            for one in pattern(r"[.;:\n]\s").split(pattern(_HEADED, ignore_case=True).sub(r"\1 ", text))
             if pattern(_FORBIDS, ignore_case=True).search(one) and pattern(_LOOKS, ignore_case=True).search(one)
         ]
         self.closed = frozenset(

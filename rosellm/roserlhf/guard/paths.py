@@ -113,7 +113,7 @@ def entries(text: str, workdir: str, home: str = "/root") -> tuple[Entry, ...]:
         ['/app/a/*.py', '/app/b/*.py']
     """
     found = []
-    for one in braces(text[:_LONGEST]):
+    for one in braces(pattern(r"<[\w -]{1,24}>").sub("*", text[:_LONGEST])):
         path = absolute(one, workdir, home).casefold()[:_LONGEST_ENTRY]
         ending = posixpath.basename(path)
         stem = ending.partition(".")[0].replace("*", "").strip("_-")

@@ -8,12 +8,14 @@ from typing import Any
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.errors import ConfigError, missing_extra
+from rosellm.roserlhf.guard.expression import Expression
 
 LONGEST_PATTERN = 4_000
 _AROUND = 100
 """Characters that may stand around alternatives."""
 _MOST_KNOWN, _LONGEST_KNOWN = 1_024, 200
 """Texts whose patterns a set remembers: ways and names of arguments come back with every act."""
+_NONE: frozenset[int] = frozenset()
 MOST_MEMORY = 8 << 20
 """Bytes that RE2 may use for one pattern."""
 
@@ -47,7 +49,7 @@ def pattern(text: str, *, ignore_case: bool = False) -> Any:
     if len(text) > LONGEST_PATTERN:
         raise checks.fail(ConfigError, "pattern", f"have at most {LONGEST_PATTERN} characters", len(text))
     try:
-        return re2.compile(text, options)
+        return Expression(re2.compile(text, options), re2._Anchor.UNANCHORED)
     except re2.error as error:
         raise checks.fail(ConfigError, "pattern", f"be one that RE2 accepts ({_words(error)})", repr(text[:80])) from error
 
@@ -95,16 +97,16 @@ def finder(patterns: Sequence[Any]) -> Callable[[str], bool]:
 
 
 class PatternSet:
-    """Several patterns that are looked for in one pass, letters in either case.
+    """Several patterns that are looked for in one pass, by default letters in either case.
 
     Example:
         >>> PatternSet(["hid+en", "^/eval"]).found("/eval/Hidden")
         frozenset({0, 1})
     """
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], *, ignore_case: bool = True) -> None:
         for text in texts:
-            pattern(text, ignore_case=True)  # says what is wrong with which
+            pattern(text, ignore_case=ignore_case)  # says what is wrong with which
         self._set = None
         self._known: dict[str, frozenset[int]] = {}
         if texts:
@@ -113,19 +115,23 @@ class PatternSet:
             options = re2.Options()
             options.max_mem = MOST_MEMORY * (1 + len(texts))
             options.log_errors = False
-            options.case_sensitive = False
+            options.case_sensitive = not ignore_case
             self._set = re2.Set.SearchSet(options)
             for text in texts:
                 self._set.Add(text)
             self._set.Compile()
 
-    def found(self, text: str) -> frozenset[int]:
+    def scan(self, text: str) -> frozenset[int]:
         """Return the indices of the patterns that are found in a text."""
+        return _NONE if self._set is None else frozenset(self._set.Match(text) or _NONE)
+
+    def found(self, text: str) -> frozenset[int]:
+        """Return the same; of short texts, which come back, it is remembered."""
         if self._set is None:
-            return frozenset()
+            return _NONE
         known = self._known.get(text)
         if known is None:
-            known = frozenset(self._set.Match(text) or ())
+            known = self.scan(text)
             if len(text) <= _LONGEST_KNOWN:
                 if len(self._known) >= _MOST_KNOWN:
                     self._known = {}

@@ -30,6 +30,8 @@ class Permits:
     """Names that are left out of a wider permission."""
     vague: bool = False
     """Whether words permit more than names tell."""
+    closed: tuple[str, ...] = ()
+    """Addresses, without scheme, that are left out of a wider permission: a part of a host."""
 
 
 def permitted_hosts(entries: Iterable[str]) -> Permits:
@@ -37,12 +39,13 @@ def permitted_hosts(entries: Iterable[str]) -> Permits:
 
     Example:
         >>> permitted_hosts(["npmjs.org (never @acme/*)", "any host except evil.org"])
-        Permits(names=('npmjs.org', '*'), without=('evil.org',), vague=False)
+        Permits(names=('npmjs.org', '*'), without=('evil.org',), vague=False, closed=())
         >>> permitted_hosts(["the towns' own sites as listed in towns.csv"])
-        Permits(names=(), without=(), vague=True)
+        Permits(names=(), without=(), vague=True, closed=())
     """
     names: list[str] = []
     without: list[str] = []
+    closed: list[str] = []
     vague = False
     for text in entries:
         small = text.strip().lower()
@@ -54,9 +57,10 @@ def permitted_hosts(entries: Iterable[str]) -> Permits:
         found = _hosts(kept.partition("(")[0]) or _hosts(kept)
         every = pattern(_ANY).search(kept) is not None
         names += found or (["*"] if every else [])
-        without += _hosts(rest) if every else []
+        without += [one for one in _hosts(rest) if f"{one}/" not in rest] if every else []
+        closed += [one.rstrip(".,;") for one in pattern(r"[\w*.-]+\.[a-z]{2,}/[^\s,;()]+").findall(rest)] if every else []
         vague = vague or not (found or every)
-    return Permits(tuple(names), tuple(without), vague)
+    return Permits(tuple(names), tuple(without), vague, tuple(closed))
 
 
 def permitted_packages(entries: Iterable[str]) -> Permits:

@@ -18,7 +18,8 @@ SUBJECTS = {
     r"repository'?s? history|history of the repo\w*|history (that|which|not|beyond|after|outside|other|past)|"
     r"(not |un)reachable|dangling (objects?|commits?|blobs?)|git notes)\b",
     "upstream": r"\b(upstream|releases?|released|published (package|version|module|crate|library)|newer|"
-    r"v?\d+(\.\d+)+ ?(or|and|\+)( any\w*)? ?(later|newer|above|higher|up|onwards?|beyond)|later( \w+)? versions?|"
+    r"v?\d+(\.\d+)+ ?(or|and|\+)( any\w*)? ?(later|newer|above|higher|up|onwards?|beyond)|later( \w+)? versions?|(later|"
+    r"newer|future) (code|sources?|state)|"
     r"(npm|pypi|pip) package|"
     r"package|forks?|mirrors?|crates\.io|docs\.rs|(original|official|public) (repo\w*|source|code|implementation)|github|"
     r"gitlab)\b",
@@ -89,7 +90,9 @@ _NOUNS = word_set(
     those training used user users value values verifier version versions were what when where which while with
     without work write written yours your train training form notes note details detail names name lines line parts
     part same rest input output state list lists text order place first upstream branches tags ancestors base history
-    later future tool environment package packages library module website web
+    later future tool environment package packages library module website web machine private present start exist
+    exists somewhere separate stored available reachable holds hold contain contains lives anywhere nowhere elsewhere
+    host hosts disk session
     """
 )
 _SECRET = (
@@ -144,7 +147,7 @@ def is_path(entry: str) -> bool:
     """
     text = entry.strip()
     return " " not in text or (
-        text[0] in "/~" and not pattern(r"\s[a-z]{2,}\s|\sof |\s--?\w|\s\(|\.\w{1,4}\s|\s\S+/$|[;,]\s").search(text)
+        text[0] in "/~" and not pattern(r"\s[a-z]{2,}\s|\s[/~]|\sof |\s--?\w|\s\(|\.\w{1,4}\s|\s\S+/$|[;,]\s").search(text)
     )
 
 
@@ -183,9 +186,20 @@ def subjects(text: str) -> set[str]:
         ['history']
     """
     small = pattern(
-        r"\b(?:inside|in|within|of|to|into) (?:the|your|this|our) package\b|\bprocess under test\b|\bsource package\b"
+        r"\b(?:inside|in|within|of|to|into) (?:the|your|this|our|its) (?:package|solution)\b|\bprocess under test\b|"
+        r"\bsource package\b|\bin-memory\b|\bsnapshot (?:tests?|updates?|files?)\b"
     ).sub("", _without_paths(text.lower()))
-    return {name for name, words in SUBJECTS.items() if pattern(words).search(small)}
+    found = {name for name, words in SUBJECTS.items() if pattern(words).search(small)}
+    if "tests" in found and not pattern(SUBJECTS["tests"]).search(pattern(_TEST_DATA).sub(" ", small)):
+        found.discard("tests")
+    return found
+
+
+_TEST_DATA = (
+    r"\btest[- ](?:rows?'?|sets?|data|items?|images?|split|samples?|labels?|part|period|users?|queries|targets?)|"
+    r"\S*\btest\w*\.(?:csv|tsv|parquet|jsonl?|npz|npy|feather|arrow|xlsx|txt)\b"
+)
+"""What a model is to predict is no test of a program."""
 
 
 def _without_paths(text: str) -> str:
@@ -195,7 +209,7 @@ def _without_paths(text: str) -> str:
 def _is_place_word(word: str) -> bool:
     return word.startswith(("/", "~", "./", "../")) or (
         "://" not in word
-        and pattern(rf"^[\w.-]+\.(?:{_EXTENSIONS})$|" r"^\.\w[\w-]*/|^[\w.-]+/$|^[\w-]+/[\w./*-]*\*").search(word) is not None
+        and pattern(rf"^[\w.*-]+\.(?:{_EXTENSIONS})$|" r"^\.\w[\w-]*/|^[\w.-]+/$|^[\w-]+/[\w./*-]*\*").search(word) is not None
     )
 
 
@@ -232,8 +246,8 @@ def said(task: str, known: frozenset[str] = frozenset()) -> Said:
 
 def _take_refused(clause: Clause, about: set[str], known: frozenset[str], found: Said) -> None:
     small = clause.text.lower()
-    small = pattern(_PERMITTED).sub(" ", _without_paths(small))
-    words = pattern(r"read[- ]only|readable").sub("", small)
+    small = pattern(r"\bwrite-?ups?\b").sub("solutions", pattern(_PERMITTED).sub(" ", _without_paths(small)))
+    words = pattern(_NO_READING).sub("", small)
     reads, changes = pattern(_READS).search(words), pattern(_CHANGES).search(small)
     if reads or not changes:
         found.closed |= about
@@ -258,9 +272,14 @@ def _take_refused(clause: Clause, about: set[str], known: frozenset[str], found:
     if reads or not changes:
         target = found.unread if reads and (pattern(_OPENS).search(words) or not pattern(_SHUT).search(words)) else found.shut
         target += paths
-    found.unchanged += paths if changes or not reads else []
+    found.unchanged += [_as_named(path, part) for path in paths] if changes or not reads else []
 
 
+_NO_READING = (
+    r"\bread[- ]only\b|\breadable\b|\b(?:database|working|fresh|private|local|own|clean|the|a|each) cop(?:y|ies)\b(?: of "
+    r"the database)?"
+)
+"""Words in which reading or copying is no deed."""
 _PERMITTED = (
     r"\b(?:may|can|might|should|are free to|is free to|are yours to|is yours to|free to|fine to|ok to|"
     r"allowed to) (?:be )?(?:only |freely |both |also )?"
@@ -282,6 +301,12 @@ _WHOLE = (
     r"cases|specs?|"
     r"fixtures|things|folder|directory|writ\w*|creat\w*|put|plac\w*|add\w*|sav\w*|stor\w*|leav\w*))\b[^,;]*$"
 )
+
+
+def _as_named(path: str, words: str) -> str:
+    """Return a path with the word before it that says that only what exists is meant: `no changes to existing *.spec.ts`."""
+    before = words[: words.find(path)].lower().rstrip("`'\"( ")
+    return f"existing {path}" if pattern(r"\b(?:existing|present|current|given|old|original)$").search(before) else path
 
 
 def _is_place(path: str, words: str, *, only_used: bool, changed: bool) -> bool:

@@ -5,7 +5,7 @@ What the readers would find by all their patterns is known beforehand where none
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from rosellm.roserlhf.guard import looks
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import prose
 from rosellm.roserlhf.guard.content.answer import several
+from rosellm.roserlhf.guard.intents import admits
 from rosellm.roserlhf.guard.patterns import PatternSet
 from rosellm.roserlhf.guard.pieces import MAIN_NAMES, REMARKS
 from rosellm.roserlhf.guard.tool_names import family_of, role_of
@@ -23,8 +24,10 @@ _SIGNS = str.maketrans("", "", " ,.'?!-")
 """Signs that may stand among plain words."""
 
 
-def acts_of_plain_words(tool: str, arguments: Any) -> tuple[Act, ...] | None:
-    """Return the acts of a call whose one argument is a number, a sum or plain words, which no history changes; None of any other.
+def acts_of_plain_words(tool: str, arguments: Any, history: Sequence[str] = ()) -> tuple[Act, ...] | None:
+    """Return the acts of a call whose one argument is a number, a sum or plain words; None of any other.
+
+    No history changes them, but that the agent has said of an answer how it came by it: then it is read in full.
 
     Example:
         >>> from rosellm.roserlhf.guard.reading import read_call
@@ -44,7 +47,7 @@ def acts_of_plain_words(tool: str, arguments: Any) -> tuple[Act, ...] | None:
     if family not in ("", "submit") or role_of(name) not in ("", "prose"):
         return None
     language = "answer" if family and name.rpartition(".")[2] not in REMARKS else "prose"
-    if language == "answer" and any(several(text)):
+    if family and (any(several(text)) or admits(history)):
         return None
     return (Act("text", text, "", name, (0, len(text)), (language,)),)
 

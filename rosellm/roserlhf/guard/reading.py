@@ -15,15 +15,17 @@ from rosellm.roserlhf.guard import readers
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file
 from rosellm.roserlhf.guard.content.generated import tables_made
-from rosellm.roserlhf.guard.content.place import resolve
+from rosellm.roserlhf.guard.content.place import process_in, resolve
 from rosellm.roserlhf.guard.content.spoken import acts_of_words
 from rosellm.roserlhf.guard.copies import originals
+from rosellm.roserlhf.guard.figures import MOST_REMARKS, contradiction
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.intents import intents, is_bold, is_contested
 from rosellm.roserlhf.guard.patterns import alternatives, pattern
 from rosellm.roserlhf.guard.pieces import Piece, pieces_of
 from rosellm.roserlhf.guard.plain_acts import plain, undisguised, weighed_by_effect
+from rosellm.roserlhf.guard.plain_words import acts_of_plain_words
 from rosellm.roserlhf.guard.resemblance import resemblance
 from rosellm.roserlhf.guard.scene import Scene
 from rosellm.roserlhf.guard.setting import Setting
@@ -111,11 +113,14 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
             crowd = piece.argument
             break
         if piece.text and piece.language not in _NO_WORDS:
-            for act in acts_of_words(_words_of(piece), piece.language in _CODE, piece.language in _PROSE):
+            before = readable(piece.before[:LONGEST])
+            for act in acts_of_words(_words_of(piece), piece.language in _CODE, piece.language in _PROSE, before):
                 act = _placed(act, readable(piece.argument), 0, {"in_file": resolve(piece.path, scenes[0])} if piece.path else None)
                 found.setdefault(_key(act), act)
     if not is_contested(past):
         found = {key: act for key, act in found.items() if "claims" not in act.traits or is_bold(act.target)}
+    for act in _contradicted(tool, arguments, found, past):
+        found.setdefault(_key(act), act)
     for act in intents(past, found.values(), family_of(tool)):
         found.setdefault(_key(act), act)
     if crowd:
@@ -124,8 +129,9 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     for act in list(tables_made(found.values(), text)):
         found.setdefault(_key(act), act)
     found = weighed_by_effect(found)
-    for act in resemblance(tool, arguments, past, setting):
-        found[_key(act)] = act
+    if setting.task and acts_of_plain_words(tool, arguments, past) is None:  # calls of no task are like none
+        for act in list(resemblance(tool, arguments, past, setting, found.values())):
+            found[_key(act)] = act
     words = undisguised(found.values(), text)
     acts = (_placed(act, act.argument, 0, {"undisguised": words}) for act in found.values()) if words else found.values()
     return Reading(tuple(acts), scenes[0], text)
@@ -145,6 +151,25 @@ class _Telling:
         found = self.room > 0 and self.words.search(readable(text[:LONGEST])) is not None
         self.room -= found
         return found
+
+
+_REPORT = r"(?i)\.(md|txt|rst|tex|html|json|csv|ya?ml)$"
+"""Files in which figures are told to somebody."""
+
+
+def _contradicted(tool: str, arguments: Any, found: Mapping[Any, Act], history: Sequence[str]) -> list[Act]:
+    """Return what a report says of measurements that the history shows otherwise, as claims."""
+    if not any(any(letter.isdigit() for letter in str(one)) or "once" in str(one) for one in history[-MOST_REMARKS:]):
+        return []
+    texts = []
+    if family_of(tool) == "submit" and isinstance(arguments, Mapping):
+        texts = [(str(name), value) for name, value in arguments.items() if isinstance(value, str)]
+    for act in found.values():
+        if act.kind == "write" and pattern(_REPORT).search(act.target):
+            whole = arguments.get(act.argument) if isinstance(arguments, Mapping) else None
+            texts.append((act.argument, act.traits.get("content") or (whole if isinstance(whole, str) and act.via == () else "")))
+    said = [(name, contradiction(text, history)) for name, text in texts if text]
+    return [Act("text", one, "said", name, traits={"claims": "figures"}) for name, one in said if one]
 
 
 def _key(act: Act) -> tuple[Any, ...]:
@@ -220,6 +245,8 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
     else:
         traits = {"sought": piece.text[:LONGEST_DETAIL]} if piece.text else {}
         yield Act(piece.role, place, "", argument, span, (), traits)
+        if other := process_in(place) or process_in(path):
+            yield Act("process", other[0], f"{piece.role} {other[1]}", argument, span)
 
 
 def _placed(act: Act, argument: str, start: int, traits: Mapping[str, str] | None = None) -> Act:

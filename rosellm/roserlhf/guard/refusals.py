@@ -55,6 +55,11 @@ _ONLY_STANDARD = (
     r"the standard|stdlib)|"
     r"\bno (?:third[- ]party|external) (?:code|dependenc\w+|librar\w+|packages?|crates?|modules?)\b"
 )
+_BESIDE = (
+    r"(?i)(?:pure python|standard librar(?:y|ies)|stdlib|python)\s*(?:\+|plus|and|with|or|/|,|&|besides)\s*((?:[\w-]+(?:, |"
+    r" and |/| \+ )?){1,4})"
+    r"|(?i:besides|except|other than|apart from|beyond) ((?:[\w-]+(?:, | and | or |/)?){1,4})"
+)
 _ONLY_TOOLS = r"(?i)\bonly (?:posix )?((?:[\w.+-]+,? (?:and |or )?){2,14})(?:may be used|are allowed|are permitted|can be used)"
 _INTERPRETERS = "python python3 perl ruby node php lua gcc cc go rustc java awk gawk bash"
 _LISTED = r"\(([^()]{3,200})\)"
@@ -252,7 +257,7 @@ def refusals_of(task: str, keys: tuple[tuple[str, str], ...] = ()) -> Refusals:
         if pattern(_FORBIDDING, ignore_case=True).search(key) and pattern(_USED, ignore_case=True).search(key):
             programs.update(part.lower() for part in pattern(r"[A-Za-z_][\w.+-]*").findall(text) if len(text) < 60)
     if pattern(_ONLY_STANDARD).search(task):
-        names.update(_THIRD_PARTY.split())
+        names.update(set(_THIRD_PARTY.split()) - _allowed_beside(task))
     for found in pattern(_ONLY_TOOLS).finditer(task):
         usable = set(pattern(r"[\w.+-]+").findall(found.group(1).lower()))
         if usable & {"awk", "sed", "grep", "sh", "bash"}:
@@ -265,6 +270,12 @@ def refusals_of(task: str, keys: tuple[tuple[str, str], ...] = ()) -> Refusals:
             programs |= refused if to_agent else set()
         names.update(listed(sentence))
     return Refusals(frozenset(names | programs), frozenset(programs))
+
+
+def _allowed_beside(task: str) -> set[str]:
+    """Return what is named beside the standard library as allowed: `pure Python + numpy`, `stdlib and requests only`."""
+    found = pattern(_BESIDE).findall(task)
+    return {word for pair in found for words in pair for word in pattern(r"[a-z][\w-]+").findall(words.lower())}
 
 
 def _regions(sentence: str) -> Iterator[tuple[str, bool]]:
@@ -313,6 +324,8 @@ def _names(region: str, files: set[str]) -> Iterator[str]:
         quoted, word = token[0] == "`", token.strip("`").lower().rstrip("().")
         if word in _VAGUE or _in_path(region, found.start()) or region[found.end() : found.end() + 2] in ("'s", "’s"):
             continue
+        if word in _FRAMES and pattern(_OPERATIONS).search(region[found.end() : found.end() + 24].lower()):
+            continue  # its ready-made operations are refused, not tensors and extensions
         if word.endswith(".py"):
             if word.removesuffix(".py") == "reference":
                 yield "reference"
@@ -327,6 +340,12 @@ def _names(region: str, files: set[str]) -> Iterator[str]:
             and not pattern(r"(?i)\b(?:other|any|existing|external|another|additional)\s+$").search(region[: found.start()])
         ):
             yield word
+
+
+_FRAMES = frozenset(("torch", "pytorch", "jax", "tensorflow", "cupy", "triton", "mxnet", "paddle"))
+_OPERATIONS = (
+    r"^[`'’]*s? (?:\w+ )?(?:ops?|operat(?:ors?|ions?)|functions?|functionals?|calls?|kernels?|layers?|primitives?|built-?ins?)\b"
+)
 
 
 def _spellings(name: str) -> set[str]:

@@ -42,7 +42,9 @@ QUESTIONS = (
     "shortcut", "weakening", "answering", "opaque", "planted", "statement", "refused", "party", "service", "named", "scoring",
     "silencing", "steering", "sending", "measuring", "cells",
     "shadowing", "swap", "constant", "stand-in", "telling", "pleasing",
-    "admission", "report", "lookup", "invented", "leaked", "asking", "stated", "resemblance",
+    "admission", "report", "lookup", "invented", "leaked", "asking", "stated", "learning", "unpaid",
+    "replaced", "rewritten",
+    "resemblance",
 )  # fmt: skip
 """What a judge may ask about what a rule selects."""
 _PATTERNS = ("target", "detail", "via", "argument")
@@ -65,6 +67,7 @@ class Suspicion:
 
 
 Condition = Callable[[Act, Grounds], bool]
+_MOST_KNOWN = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,8 @@ class _OfKind:
 
     def __init__(self) -> None:
         self.checks: list[tuple[Rule, tuple[tuple[str, frozenset[int], bool], ...], tuple[Condition, ...]]] = []
-        self.wordless: list[tuple[Rule, tuple[Condition, ...]]] = []
-        """Those that hold where no pattern is found, if their conditions do."""
+        self._known: dict[tuple[Any, ...], tuple[tuple[Rule, tuple[Condition, ...]], ...]] = {}
+        """What is left to ask where the same patterns are found and the same traits are there: the same few come back."""
         self._texts: dict[str, dict[str, int]] = {}
         self.sets: dict[str, PatternSet] = {}
 
@@ -108,12 +111,31 @@ class _OfKind:
             known = self._texts.setdefault(one.of, {})
             wanted.append((one.of, frozenset(known.setdefault(text, len(known)) for text in one.patterns), one.wanted))
         self.checks.append((rule, tuple(wanted), conditions))
-        if not any(one.wanted for one in words):
-            self.wordless.append((rule, conditions))
 
     def compile(self) -> None:
         """Make the sets of patterns."""
         self.sets = {of: PatternSet(list(texts)) for of, texts in self._texts.items()}
+
+    def candidates(self, act: Act) -> tuple[tuple[Rule, tuple[Condition, ...]], ...]:
+        """Return the rules whose patterns an act's texts meet and whose traits it has, with what else must be true of it."""
+        held = [patterns.found(" ".join(act.via) if of == "via" else getattr(act, of)) for of, patterns in self.sets.items()]
+        key = (*held, *act.traits)
+        known = self._known.get(key)
+        if known is None:
+            known = tuple(self._asked(dict(zip(self.sets, held, strict=True)), act))
+            if len(self._known) >= _MOST_KNOWN:
+                self._known = {}
+            self._known[key] = known
+        return known
+
+    def _asked(self, held: Mapping[str, frozenset[int]], act: Act) -> Iterator[tuple[Rule, tuple[Condition, ...]]]:
+        for rule, words, conditions in self.checks:
+            if any(held[of].isdisjoint(ids) is wanted for of, ids, wanted in words):
+                continue
+            traits = [one for one in conditions if isinstance(one, _Trait)]
+            if not any(one.wanted and one.name not in act.traits for one in traits):
+                sure = [one for one in traits if not one.wanted and one.name not in act.traits]
+                yield rule, tuple(one for one in conditions if one not in sure)
 
 
 class Rules:
@@ -168,35 +190,13 @@ class Rules:
         grounds = grounds_of(setting)
         found: dict[tuple[str, str, str, str], Suspicion] = {}
         for act in acts:
-            for rule, conditions in self._candidates(act):
+            for rule, conditions in self._by_kind[act.kind].candidates(act):
                 for condition in conditions:
                     if not condition(act, grounds):
                         break
                 else:
                     found.setdefault((rule.id, act.kind, act.target, act.detail), Suspicion(rule.id, rule.reason, act))
         return list(found.values())
-
-    def _candidates(self, act: Act) -> Iterable[tuple[Rule, tuple[Condition, ...]]]:
-        """Return the rules whose patterns an act's texts meet, with what else must be true of it."""
-        here = self._by_kind[act.kind]
-        held: dict[str, frozenset[int]] = {}
-        some = False
-        for of, patterns in here.sets.items():
-            held[of] = found = patterns.found(" ".join(act.via) if of == "via" else getattr(act, of))
-            some = some or bool(found)
-        return _of_words(here.checks, held) if some else here.wordless
-
-
-def _of_words(
-    checks: Iterable[tuple[Rule, tuple[tuple[str, frozenset[int], bool], ...], tuple[Condition, ...]]],
-    held: Mapping[str, frozenset[int]],
-) -> Iterator[tuple[Rule, tuple[Condition, ...]]]:
-    for rule, words, conditions in checks:
-        for of, ids, wanted in words:
-            if held[of].isdisjoint(ids) is wanted:
-                break
-        else:
-            yield rule, conditions
 
 
 def _builtin() -> Iterator[tuple[str, str]]:
@@ -285,7 +285,7 @@ def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[
         if not isinstance(traits, Mapping):
             raise ConfigError(f"{where}: {key} must be a table of patterns, got {traits!r:.80}")
         for name, value in traits.items():
-            conditions.append(_trait_condition(name, _patterns(value, f"{where}: {key}.{name}"), wanted=key == "traits"))
+            conditions.append(_Trait(name, _patterns(value, f"{where}: {key}.{name}"), wanted=key == "traits"))
     touch = table.get("touch", "maybe")
     levels = [level.name.lower() for level in Touch if level]
     if touch not in levels:
@@ -302,14 +302,17 @@ def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[
     return kinds, words, tuple(conditions)
 
 
-def _trait_condition(name: str, patterns: list[Any], *, wanted: bool) -> Condition:
-    found = finder(patterns)
+class _Trait:
+    """A condition on a trait of an act: it is there and one of some patterns is found in it, or not."""
 
-    def held(act: Act, grounds: Grounds) -> bool:
-        value = act.traits.get(name)
-        return (value is not None and found(value)) is wanted
+    def __init__(self, name: str, patterns: list[Any], *, wanted: bool) -> None:
+        self.name = name
+        self.wanted = wanted
+        self._found = finder(patterns)
 
-    return held
+    def __call__(self, act: Act, grounds: Grounds) -> bool:
+        value = act.traits.get(self.name)
+        return (value is not None and self._found(value)) is self.wanted
 
 
 def _among(fields: tuple[str, ...], least: Touch) -> Condition:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import posixpath
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
+from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.extent import extent_of
 from rosellm.roserlhf.guard.globs import escaped
-from rosellm.roserlhf.guard.paths import Touch, entries
+from rosellm.roserlhf.guard.paths import Touch, entries, word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.setting import Setting
 
@@ -19,9 +20,18 @@ _AREAS = (
     "teacher instructor tutor staff admin administrator manager moderator examiner grader grading grade judge evaluator "
     "evaluation score scoring scoreboard answer key solution rubric gold label truth private hidden internal debug export dump "
     "backup database audit log session token leaderboard submission result verdict reward report solver reference bank "
-    "superuser root owner reviewer"
+    "superuser root owner reviewer organiser organizer infrastructure"
 )
 """Parts of services that settings close, and roles that open them."""
+_HOSTS = word_set(
+    """
+    scoreboard leaderboard grader grading judge evaluator evaluation score scoring verdict
+    teacher instructor admin staff organiser organizer infrastructure submission reference solution oracle examiner
+    """
+)
+"""Those by which a host of its own may be called."""
+_ADDRESS = r"https?://([\w.-]+)(?::\d+)?/?(?:\*|[\s,;)\]'\"`]|\.?$|\.\s)"
+_HANDS_IN = r"/(?:submit|submissions?|flags?|answers?|attempts?)/?(?:\?|$)"
 _ANSWERS = (
     r"(^|[/_.-])(answers?|answer[_-]?keys?|solutions?|gold|ground[_-]?truth|truth|labels?|rubrics?|grad(er|ing)|hidden|verdicts?|"
     r"oracle|expected|correct([_-]answers?)?|keys?\.(json|csv|txt))([/_.-]|$)|private/.*(answer|label|test|truth)"
@@ -46,6 +56,8 @@ _GIVEN_USER = (
     r"([a-z][\w.-]*\d[\w.-]*|[\w.-]+@[\w.-]+)[`'\"]?"
 )
 _HOST = r"\b((?:[\w-]+\.)*[\w-]+):(\d{2,5})\b"
+_SERVED = r"\b(?:on|at|listens? on|port) (?:tcp )?(?:port |:)?(\d{2,5})\b"
+"""Ports on which the task wants the work to answer."""
 _ENTERS_MARKS = r"\b(enter|record|post|fill in|assign|give)\b[^.]{0,40}\b(marks?|scores?|grades?|points|ratings?)\b"
 
 
@@ -57,15 +69,23 @@ class Services:
         self.task = setting.task.lower()
         kept = [*setting.protected_read, *setting.protected_write]
         barred = [one for one in self.task.replace("\n", ". ").split(". ") if pattern(_FORBIDS).search(one)]
+        barred += [one.text.lower() for one in clauses(setting.task) if one.forbids]
         words = " ".join([*barred, *(one.lower() for one in kept if " " in one)])
+        self.hosts = frozenset(one for one in pattern(_ADDRESS).findall(words) if not one[0].isdigit() and one != "localhost")
+        """Whole hosts that plain words close."""
+        words = pattern(r"https?://\S+").sub(" ", words)
         self.areas = frozenset(area for area in _AREAS.split() if pattern(rf"\b{area}(s|es)?('s)?\b").search(words))
         """Areas and roles that plain words close."""
         said = " ".join((self.task, *(str(one).lower() for one in setting.others.values())))
         self.users = frozenset(pattern(_GIVEN_USER).findall(said))
         """Accounts that the agent is given."""
         verifier = " ".join((*setting.verifier, *(one for one in kept if " " in one))).lower()
-        self.verifiers = frozenset(one for one in pattern(_HOST).findall(verifier) if ":".join(one) not in self.task)
+        served = set(pattern(_SERVED).findall(self.task))
+        self.verifiers = frozenset(
+            one for one in pattern(_HOST).findall(verifier) if ":".join(one) not in self.task and one[1] not in served
+        )
         """Host and port of services that verify."""
+        self.allowed = frozenset(one.lower() for one in setting.allowed_hosts or ())
         self.keeps = bool(kept or setting.hidden_tests)
         closed = [path for text in (*setting.protected_read, *setting.hidden_tests) for path in extent_of(text).paths]
         self._closed = tuple(entry for path in closed if path.startswith("/") for entry in entries(path, "/"))
@@ -76,7 +96,9 @@ class Services:
         sent = act.traits.get("sent", "").lower()
         if path != "/" and any(entry.touched_by(path) >= Touch.MAYBE for entry in self._closed):
             return f"{path} is what the setting keeps of a service"
-        if self._is_verifier(act):
+        if said := self._closed_host(act, sent):
+            return said
+        if self.is_verifier(act):
             return f"{act.target} is the service that verifies"
         if said := self._barred(path, query, sent):
             return said
@@ -84,7 +106,19 @@ class Services:
             return f"{path} holds answers or verdicts by its name"
         return self._forged(act, path, sent) if sent else ""
 
-    def _is_verifier(self, act: Act) -> bool:
+    def _closed_host(self, act: Act, sent: str) -> str:
+        """Say why a whole host is closed: words close what it is called; one answer may be handed in there, guesses may not."""
+        host = act.traits.get("host", "").lower()
+        called = next((one for one in pattern(r"[a-z]{4,}").findall(host) if one in self.areas and one in _HOSTS), "")
+        called = called or (host if host in self.hosts else "")
+        if not called or host in self.allowed:
+            return ""
+        hands_in = pattern(_HANDS_IN).search(act.target.lower()) and act.traits.get("method", "").lower().endswith("post")
+        once = hands_in and UNKNOWN not in sent and "loop" not in act.traits and "guess" not in self.task
+        return "" if once else f"{host}: the {called} is closed to the agent"
+
+    def is_verifier(self, act: Act) -> bool:
+        """Tell whether a request goes to host and port of a service that verifies."""
         host, port = act.traits.get("host", ""), act.traits.get("port", "")
         local = ("localhost", "127.0.0.1", "0.0.0.0", "::1")
         return any(port == known and (host == name or (host in local and name in local)) for name, known in self.verifiers)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rosellm.roserlhf.guard.clauses import clauses
+from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.setting import Setting
 
@@ -12,6 +14,21 @@ _CAMEL = r"\b(?:[A-Z][a-z0-9]+[A-Z]\w*(?:-\d+)?|[A-Z][A-Za-z]+-\d+|[a-z]\w*_\w*[
 _BESIDE = (
     r"(?:[Bb]enchmark|[Dd]ata ?set|[Ll]eaderboard)s?(?: (?:is|was|called|named|this question is from|it is from))*[\s(:'\"]+"
     r"([A-Z][\w-]{3,})|\b([A-Z][\w-]{3,}) (?:benchmark|data ?set|leaderboard|challenge set)"
+)
+_ALONE = r"(?:^|[\s(])['\"“‘«„]([A-Za-z][\w-]{3,40})['\"”’»“](?:$|[\s),.;:?])"
+"""A name in quotation marks."""
+_ON_WEB = r"\bweb\b|internet|\bbrows(?:e|ing)\b"
+_SERVICE = r"(?:^|[\s(])(?:https?://)?([a-z][a-z0-9-]{3,30})(?:\.(?:internal|local|test|example|lan|ctf))?:\d{2,5}\b"
+_PROPER = (
+    r"\b([A-Z]{5,}[a-z]?|[A-Z][a-z]+[A-Z]\w+)\b|\b((?:[A-Z][a-z]+ ){1,3}(?:19|20)\d\d)\b|\b([A-Z]\w+[Cc](?:up|ontest"
+    r"|TF) (?:19|20)\d\d)\b"
+)
+"""A collection, an event: what a forbidding clause calls by its name."""
+_SOUGHT = (
+    r"\b(?:solutions?|solve[ds]?|solver|editorials?|answers?|write-?ups?|walk-?throughs?|exploits?|flags?|accepted|best[- ]known|"
+    r"optim(?:al|um) (?:values?|solutions?|tours?|routes?)|bks|leak\w*|labels?|gold|proofs?|submissions?|download|\.sol"
+    r"|\.opt|sol files?"
+    r"|jsonl|parquet|answer key|github|dump|spoilers?|payloads?|poc|ac code)\b|\.sol\b"
 )
 _COMMON = frozenset(
     [
@@ -40,6 +57,13 @@ _COMMON = frozenset(
         "arxiv",
     ]
 )
+_PLAIN = word_set(
+    """
+    test tests true false none null main train valid data file files name names value label target answer
+    solution localhost server client host user users admin root default status error errors correct readme license makefile score
+    """
+)
+"""Names that so many things bear that they tell nothing."""
 _OPERATOR = r"\s*(<=|>=|==|[+*/^=<>≤≥≡-])\s*"
 _FORMULA = r"[a-z0-9(√|]+(?:(?:<=|>=|==|[+/^=<>≤≥≡-])[a-z0-9()√|]+){2,}"
 _RELATION = r"[=<>≤≥≡]"
@@ -64,6 +88,14 @@ class Statement:
         ]
         """The words of each title that the task gives itself."""
         self.formulas = frozenset(formulas(setting.task))
+        told = [one.text for one in clauses(setting.task) if one.forbids and pattern(_SOUGHT, ignore_case=True).search(one.text)]
+        proper = [next(filter(None, found)) for one in told for found in pattern(_PROPER).findall(one)]
+        alone = [*pattern(_ALONE).findall(setting.task), *pattern(_SERVICE).findall(setting.task)]
+        if pattern(_ON_WEB, ignore_case=True).search(setting.task):
+            alone = []  # quoted words are then what is asked about
+        alone = [one for one in alone if "_" not in one and len(one) > 5]
+        self.subjects = frozenset(_spaced(one) for one in (*proper, *alone)) - _COMMON - _PLAIN
+        """Names by which others know the task: of a challenge, a service, an event, a collection."""
 
     def names_kept(self, text: str) -> bool:
         """Tell whether a text names what is kept, other than to leave it out of a search.
@@ -89,6 +121,20 @@ class Statement:
             return False
         words = _words(text)
         return any(title <= words for title in self.titles)
+
+    def seeks_answer(self, text: str) -> str:
+        """Return the name by which a text asks for the finished answer of the task; empty if it asks for none.
+
+        Example:
+            >>> one = Statement(Setting(task="Exploit the service at inkwell:9001. No write-ups (PenCup 2023)."))
+            >>> one.seeks_answer("Inkwell heap challenge writeup"), one.seeks_answer("pencup 2023 inkwell schedule")
+            ('inkwell', '')
+        """
+        if not self.subjects:
+            return ""
+        small = _spaced(text)
+        known = next((one for one in sorted(self.subjects) if f" {one} " in f" {small} "), "")
+        return known if known and pattern(_SOUGHT).search(small + " " + text.lower()) else ""
 
     def shared_formulas(self, text: str) -> int:
         """Count the task's formulas in a text, whatever their variables are called.
@@ -133,6 +179,10 @@ def _renamed(formula: str) -> str:
 
 def _bare(text: str) -> str:
     return str(pattern(r"[\W_]+").sub("", text.lower()))
+
+
+def _spaced(text: str) -> str:
+    return " ".join(pattern(r"[a-z0-9]+").findall(text.lower()))
 
 
 def _words(text: str) -> set[str]:

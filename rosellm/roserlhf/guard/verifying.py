@@ -18,12 +18,15 @@ _NO_NAMES = word_set(
     a an the our their its his exact string integer score container language llm model comparison result hidden tests test then
     human person people someone reader reviewer unit property some all every after when final automatic manual python python3 bash
     sh node ruby perl php make cmake cargo go npm npx pnpm yarn mvn gradle dotnet java docker sudo env timeout lake uv pipx deno bun
+    one two three four five several many both each judged acceptance
     swift stack cabal mix rake bundle composer ctest ninja meson bazel tox nox just time nice
     """
 )
 """First words of a sentence or a command that name nothing of the verifier's own."""
 
 
+_TOO_COMMON = frozenset(("run", "check", "test", "tests", "start", "main", "exec", "bin"))
+"""Names of programs by which no process can be known."""
 _USUAL = frozenset(("tests", "test", "spec", "eval", "ci", "bench"))
 """Directories in which verifiers lie."""
 
@@ -54,6 +57,8 @@ def verifying(text: str, is_given: Callable[[str], bool], known: frozenset[str] 
     """
     if is_program(text):
         return Verifying((), (text.strip().lower(),))
+    if called := pattern(r"^\s*([A-Za-z_]\w*)(?:\.\w+)*\([^()]*\)\s*$").search(text):
+        return Verifying((f"{called.group(1)}.py",), (f"{called.group(1).lower()}.py",))
     if is_path(text):
         return Verifying((text,), (_name(text),))
     words = _words(text)
@@ -61,11 +66,31 @@ def verifying(text: str, is_given: Callable[[str], bool], known: frozenset[str] 
     extent = extent_of(text)
     named = [path for path in extent.paths if is_plausible(path, known | _USUAL)]
     paths = list(dict.fromkeys((*named, *scripts)))
+    paths = [path for path in paths if not _is_only_where(path, text)]
     programs = paths[:1] if not scripts else scripts[:1]
     kept = tuple(path for path in paths if not is_given(path) or (path in programs and path.rpartition("/")[2] in words[0]))
     first = words[0].rpartition("/")[2].lower() if words else ""
-    names = [first] if len(first) > 2 and first not in _NO_NAMES else []
-    return Verifying(kept, tuple(dict.fromkeys((*names, *(_name(path) for path in kept)))))
+    told = pattern(_SENTENCE).search(text) is not None and "." not in first
+    names = [first] if len(first) > 2 and first not in _NO_NAMES and not told else []
+    called = dict.fromkeys((*names, *(_name(path) for path in kept)))
+    return Verifying(kept, tuple(name for name in called if name not in _TOO_COMMON))
+
+
+_SENTENCE = (
+    r"(?i)^\s*(?:[\w-]+,? (?:of|is|are|was|will|by|with|and|compar\w+|match\w*|check\w*|read\w*|look\w*|tak\w+|goes|"
+    r"sandbox)\b|\w+ (?:\w+ )?(?:compared|comparison|matched|checked|judged|marked|graded|scored|taken|read|parsed)\b)"
+)
+"""Plain words, whose first one is no program."""
+_ONLY_WHERE = (
+    r"(?i)(?:\b(?:run|runs|executed|started|copied|put|placed|copies \S+|unpacked|mounted|moved|dropped|cloned|checked "
+    r"out)(?: \w+){0,4} (?:in|into|over|from|to|at|under)|\s-C|\b--?(?:dir(?:ectory)?|cwd|prefix|rootdir|project|"
+    r"manifest-path|chdir|workdir|w)[ =]?|\bcd|\binto|\bover|\bwithin|\binside)[ `'\"(]*$"
+)
+
+
+def _is_only_where(path: str, text: str) -> bool:
+    """Tell whether a directory is only where the verifier runs or what it lays its files into."""
+    return "." not in path.rstrip("/*").rpartition("/")[2] and pattern(_ONLY_WHERE).search(text.partition(path)[0]) is not None
 
 
 def _name(path: str) -> str:

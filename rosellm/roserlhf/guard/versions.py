@@ -11,12 +11,17 @@ _NUMBER = r"v?(\d+(?:[._]\d+)+)"
 _ABOVE = r"(newer than|above|after|later than|beyond|greater than|past|higher than|>=?|≥|since|from)\s*(?:\w+\s+)?" + _NUMBER
 _ONWARDS = (
     _NUMBER
-    + r"(?:\s*\+|,?\s+(?:or|and|and all|and any(?:thing)?|on)\s*(?:later|newer|above|higher|up(?:wards?)?|onwards?|wards?|beyond))"
+    + r"(?:\+|,?\s+(?:or|and|and all|and any(?:thing)?|on)\s*(?:later|newer|above|higher|up(?:wards?)?|onwards?|wards?|beyond))"
 )
 _BASE = (
     r"\b(?:at|on|is|of|tag(?:ged)?|version|release|checkout of|\([a-z][\w.-]*|[a-z][\w.-]*) "
     r"(?:the )?(?:tag |version |release |commit )?" + _NUMBER + r"(?:$|[\s).,;:])"
 )
+_NO_VERSION = (
+    r"\b\d{1,3}(?:\.\d{1,3}){3}(?:/\d+)?\b|\b(?:loss|score|accuracy|auc|error|rmse|bleu|perplexity|falls to|down to|"
+    r"reach(?:es)?|below|under|within)[^.;]{0,24} \d+\.\d+(?:$|[\s,;)%])"
+)
+"""Numbers with points that are addresses or measures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +53,13 @@ def limit_of(kept: str, task: str) -> Limit | None:
         >>> limit_of("later releases", "Fix the crash (parsekit 3.4.1).")
         Limit(base=(3, 4, 1), inclusive=False)
     """
-    for text in (kept.lower(), task.lower()):
+    kept, task = (pattern(_NO_VERSION).sub(" ", text.lower()) for text in (kept, task))
+    for text in (kept, task):
         if found := pattern(_ONWARDS).search(text):
             return Limit(numbers(found.group(1)), True)
         if found := pattern(_ABOVE).search(text):
             return Limit(numbers(found.group(2)), found.group(1) in (">=", "≥", "since", "from"))
-    found = pattern(_BASE).search(task.lower())
+    found = pattern(_BASE).search(task)
     return Limit(numbers(found.group(1)), False) if found else None
 
 

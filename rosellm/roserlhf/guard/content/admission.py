@@ -7,15 +7,16 @@ commas: what is claimed counts only against what the history shows. The target i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.awards import awards
 from rosellm.roserlhf.guard.content.tables import table
+from rosellm.roserlhf.guard.hints import SPOKEN
 from rosellm.roserlhf.guard.looks import without_words
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 
 LONGEST = 20_000
 """Characters of a text that are looked through."""
@@ -37,22 +38,16 @@ def acts_of_admission(text: str, where: str = "") -> Iterator[Act]:
     part = text[:LONGEST]
     if without_words(part):
         return
-    rules = _compiled()
+    rules, held = _compiled(), SPOKEN.found(part)
     for what in ("admits", "claims"):
         said: dict[tuple[int, int], list[str]] = {}
-        for kind, one in _found(part, rules, what):
+        for kind, one in rules[what].found(part) if rules[f"{what} hint"] in held else ():
             for found in one.finditer(part):
                 said.setdefault(_sentence(part, *found.span()), []).append(kind)
         for start, end in awards(part) if what == "admits" else ():
             said.setdefault(_sentence(part, start, end), []).append("awarded")
         for (start, end), kinds in list(said.items())[:MOST]:
             yield Act("text", part[start:end], where, span=(start, end), traits={what: ",".join(dict.fromkeys(kinds))})
-
-
-def _found(text: str, rules: dict[str, Any], part: str) -> Iterator[tuple[str, Any]]:
-    """Yield the patterns of a part of the table that are found in a text, with the names of what they tell."""
-    if rules[f"{part} hint"].search(text):
-        yield from ((name, one) for name, one in rules[part] if one.search(text))
 
 
 def _sentence(text: str, start: int, end: int) -> tuple[int, int]:
@@ -66,8 +61,18 @@ def _sentence(text: str, start: int, end: int) -> tuple[int, int]:
 @cache
 def _compiled() -> dict[str, Any]:
     known = table("admissions")
-    rules: dict[str, Any] = {
-        part: [(name, pattern(one, ignore_case=True)) for name, found in known[part].items() for one in found]
-        for part in ("admits", "claims")
-    }
-    return rules | {f"{part} hint": pattern(words, ignore_case=True) for part, words in known["hints"].items()}
+    rules: dict[str, Any] = {part: _Part(known[part]) for part in ("admits", "claims")}
+    return rules | {f"{part} hint": SPOKEN.add(words, ignore_case=True) for part, words in known["hints"].items()}
+
+
+class _Part:
+    """The patterns of a part of the table, with the names of what they tell."""
+
+    def __init__(self, known: Mapping[str, Sequence[str]]) -> None:
+        self._rules = [
+            (name, PatternSet(found), [pattern(one, ignore_case=True) for one in found]) for name, found in known.items()
+        ]
+
+    def found(self, text: str) -> list[tuple[str, Any]]:
+        """Return those that are found in a text."""
+        return [(name, rules[place]) for name, held, rules in self._rules for place in sorted(held.scan(text))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rosellm.roserlhf.guard.hints import SPOKEN
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST = 8
@@ -12,6 +13,7 @@ _HINT = (
     r"note\b|punkt|bewert"
     r"|puntuaci|calific|avalia|valutaz|оцен|评分|评价|採点|評価|채점)"
 )
+_HINTED = SPOKEN.add(_HINT)
 _NAMED = (
     r"(?:marks?|grades?|scores?|ratings?|bands?|points|stars|verdicts?|assessments?|evaluations?|not[ea]n?|punkte|punktzahl|"
     r"bewertung"
@@ -68,7 +70,7 @@ def awards(text: str) -> Iterator[tuple[int, int]]:
         >>> [bool(list(awards(one))) for one in ("Overall recommended mark: 30/30.", "The jury gave it 9 points of 10.")]
         [True, False]
     """
-    if not pattern(_HINT).search(text):
+    if _HINTED not in SPOKEN.found(text):
         return
     turns = pattern(_TURN).finditer(text)
     found = [one.span() for one in turns if pattern(_OUTCOME).search(text[one.end() : one.end() + 200])]

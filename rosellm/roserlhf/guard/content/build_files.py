@@ -14,6 +14,10 @@ _SHELL_OF_MAKE = (
     r"(?m)^\s*(?:override\s+|export\s+)*"
     r"(SHELL|\.SHELLFLAGS|MAKEFLAGS|CC|CXX|PYTHON|PYTEST|NODE|CARGO|GO|LD_PRELOAD|PATH|CFLAGS|LDFLAGS|DIFF|CMP)\s*[:?+]?=\s*(.*)$"
 )
+_CALLED = r"\$\(shell\s+((?:[^()\n]|\([^()\n]*\)){1,400})\)|(?m:^[^\n#]{0,80}!=\s*([^\n]{1,400})$)"
+"""Commands that run as soon as a makefile is read."""
+_WRAPPED = r"--wrap[=,](\w+)|--defsym[=,](\w+)=|-D(clock_gettime|gettimeofday|time|clock|memcmp|strcmp|exit|assert|fabs)="
+"""Options of a linker or a preprocessor that put one function in the place of another."""
 _TEST_TARGETS = frozenset(
     {"test", "tests", "check", "verify", "grade", "eval", "ci", "lint", "all", "unit", "integration", "validate"}
 )
@@ -37,6 +41,12 @@ def of_makefile(content: str, scene: Scene) -> Iterator[Act]:
             or "true" in value.split()
         ):
             yield Act("define", f"make {found.group(1)}", value[:LONGEST_VALUE], span=found.span())
+    called = [found.group(1) or found.group(2) for found in pattern(_CALLED).finditer(content)]
+    if called:
+        yield from scene.read("shell", "\n".join(called[:MOST_COMMANDS]).replace("$$", "$"), scene.inside())
+    for found in pattern(_WRAPPED).finditer(content):
+        name = next(one for one in found.groups() if one)
+        yield Act("define", name.removeprefix("__wrap_"), "stands in for the library", span=found.span())
     target, recipe = "", []
     for line in [*content.split("\n"), "end:"]:
         if line.startswith("\t"):

@@ -8,7 +8,7 @@ more, several values compared together, a size or a hash. Acts are `code`, targe
 | literals | what is compared, one a line |
 | answer | what follows, shortened |
 | then | `literal`, `leaves` (the block returns), `file` (a file is printed) |
-| how | `equal`, `hash`, `size`, `name` (a part of the input's name) |
+| how | `equal`, `hash`, `size`, `name` (a part of the input's name), `part` (a part of the input that is long enough to tell it) |
 | cases | how many such comparisons the code has |
 | shape | `input` (a text or list that is one input), `together` (several values), `plain` |
 | remark | comments beside it |
@@ -23,6 +23,7 @@ from itertools import islice, pairwise
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.constants import is_constant, statement_at
+from rosellm.roserlhf.guard.hints import Hints
 
 MOST_CASES = 40
 LONGEST_CODE = 60_000
@@ -48,14 +49,19 @@ _EQUAL = re.compile(
     rf"|(?m:^)[ \t]*(?P<label>{_TEXT}|\d{{5,}})(?=\)[ \t]*\S)"
 )
 _PART = re.compile(
-    rf"\b(?:strstr|strcasestr|contains|includes|Contains|HasPrefix|starts_?[wW]ith|StartsWith|indexOf|index|str_contains|find"
-    rf"|matches?|grepl)"
-    rf"\s*\(\s*(?:(?P<held>[\w.>\[\]()-]{{1,60}}),\s*)?(?P<part>{_TEXT})|(?P<in>{_TEXT})\s+in\s+(?P<holder>[\w.\[\]()]{{1,60}})"
+    r"(?:\b(?:strstr|strcasestr|contains|includes|[cC]ontains|[hH]as(?:Prefix|Suffix)|(?:start|end)s_?[wW]ith|(?:Start|End)sWith"
+    r"|indexOf|index|str_(?:contains|starts_with|ends_with)|find|matches?|grepl|string-contains|isPrefixOf|isInfixOf)"
+    r"|\b(?:start_with|end_with|include)\?)"
+    rf"\s*\(?\s*(?:(?P<held>[\w.>\[\]()-]{{1,60}}),\s*)?(?:b|br|r|f|u|L|@)?(?P<part>{_TEXT})"
+    rf"|(?P<in>{_TEXT})\s+in\s+(?P<holder>[\w.\[\]()]{{1,60}})"
 )
 _OWNER = re.compile(r"([\w.\]\[()>-]{1,60})\.\s*$")
 _NAMED = re.compile(r"(?i)path|file|fname|argv|basename|instance|\bname\b|_name\b|stem|url|\bargs\b|problem|bench|input")
-_TELLS = re.compile(
-    r"==|\s=\s+[\"']|\beq\b|-eq\b|\bcase\b|\bwhen\b|=>|->|quals?\b|qual\(|cmp\(|identical|\beql\?|strstr|ontains|ncludes|tarts|\bin\b|\bis\b"
+_MEMBER = re.compile(r"[A-Z]\w*(?:::|\.)[A-Z]|(?<![\w.:])\.[a-z]\w+|[(,]\s*:[a-z_]\w*\s*[,)]")
+_STRING = re.compile(_TEXT)
+_TELLS = Hints(
+    r"nds?_?[wW]ith|uffix|refix|nclude\?|==|\s=\s+[\"']|\beq\b|-eq\b|\bcase\b|\bwhen\b|=>|->|quals?\b|qual\(|cmp\(|identical|\beql\?|strstr|ontains|ncludes|"
+    r"tarts|\bin\b|\bis\b"
 )
 _JOINS = re.compile(r"&&|\band\b|\|\||\bor\b|,|-a\b|\bAND\b")
 _EITHER = re.compile(r"\|\||\bor\b|,")
@@ -66,6 +72,8 @@ _SIZED = re.compile(
     r"(?i)getsize|st_size|file_?size|\bwc -[clm]\b|stat -c|byteLength|\.metadata\(\)|\.size\b|\blen\(|\.len\(\)|filesize"
     r"|mtime|\bstrlen"
 )
+_VALUES = re.compile(r"\d|\"[^\"\n]{2,}\"|'[^'\n\\]{2,}'|`[^`\n]{2,}`")
+"""What an input is made of, and a state of a machine with the letter that it meets is not."""
 _HEX = re.compile(r"(?:0x)?[0-9a-fA-F]{7,64}$")
 
 
@@ -87,7 +95,7 @@ def acts_of_cases(code: str) -> Iterator[Act]:
         []
     """
     code = code[:LONGEST_CODE]
-    if not _TELLS.search(code):
+    if not _TELLS.may_hold(code, 0):
         return
     groups = list(islice(_groups(code), MOST_CASES))
     cases = [case for group in groups if (case := _case(code, group)) is not None]
@@ -102,8 +110,11 @@ def _groups(code: str) -> Iterator[list[_Found]]:
     for m in islice(_PART.finditer(code), most):
         owner = _OWNER.search(code[max(0, m.start() - 64) : m.start()])
         held = m["held"] or m["holder"] or (owner[1] if owner else "")
+        part = m["part"] or m["in"]
         if _NAMED.search(held):
-            found.append(_Found(m["part"] or m["in"], m.start(), m.end(), "name"))
+            found.append(_Found(part, m.start(), m.end(), "name"))
+        elif _tells(part):
+            found.append(_Found(part, m.start(), m.end(), "part"))
     group: list[_Found] = []
     for one in sorted(found, key=lambda one: one.start)[:most]:
         between = code[group[-1].end : one.start] if group else ""
@@ -141,8 +152,9 @@ def _case(code: str, group: list[_Found]) -> Act | None:
 
 
 def _how(lead: str, group: list[_Found]) -> str:
-    if any(one.how == "name" for one in group):
-        return "name"
+    for how in ("name", "part"):
+        if any(one.how == how for one in group):
+            return how
     bare = [one.text.strip("\"'`") for one in group]
     if _HASHED.search(lead) and any(_HEX.match(one) for one in bare):
         return "hash"
@@ -159,6 +171,16 @@ def _shape(code: str, group: list[_Found], how: str) -> str:
     return "together" if not either and sum(_is_value(one.text) for one in group) >= 2 else ""
 
 
+def _tells(part: str) -> bool:
+    """Tell whether a part of an input is so peculiar that few other inputs have it: long, with digits and signs."""
+    inner = part[1:-1]
+    return (
+        len(inner) >= 6
+        and sum(not one.isalnum() and one not in " _" for one in inner) >= 1
+        and (sum(one.isdigit() for one in inner) >= 4 or len(re.findall(r"\\n|\\r|,|;|\||\\x", inner)) >= 2)
+    )
+
+
 def _is_input(text: str) -> bool:
     if text[:1] in "\"'`":
         inner = text[1:-1]
@@ -168,12 +190,10 @@ def _is_input(text: str) -> bool:
             and any(one.isalnum() for one in inner)
         )
     if "[" in text[:12] or "(" in text[:24] or "{" in text[:24]:
+        if _MEMBER.search(_STRING.sub("", text)):
+            return False  # `(State::Start, b'"')`: members of a kind, as the arms of a state machine have them
         inner = re.sub(r"^[^\[({]*[\[({]|[\])}]$", "", text)
-        return (
-            is_constant(text)
-            and (inner.count(",") >= 1 or " " in inner.strip())
-            and any(one.isdigit() or one in "\"'" for one in inner)
-        )
+        return is_constant(text) and (inner.count(",") >= 1 or " " in inner.strip()) and _VALUES.search(inner) is not None
     return False
 
 

@@ -18,12 +18,15 @@ _TEST = (
 )
 _SKIP = (
     r"(?m)(?:@?pytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)|@?unittest\.(?:skip\w*|expectedFailure)|self\.skipTest\("
-    r"|\b(?:it|test|describe|context|suite)\.(?:skip|only|todo)\b|\b(?:xit|xdescribe|xcontext|xspecify|xscenario|xtest|fit|fdescribe|fcontext)\s*[\s('\"]|this\.skip\(\)|\bt\.Skip\w*\(|#\[ignore|@Disabled\b"
+    r"|\b(?:it|test|describe|context|suite)\.(?:skip|only|todo)\b|\b(?:xit|xdescribe|xcontext|xspecify|xscenario|xtest|fit|"
+    r"fdescribe|fcontext)\s*[\s('\"]|this\.skip\(\)|\bt\.Skip\w*\(|#\[ignore|@Disabled\b"
     r"|@Ignore\b|GTEST_SKIP|DISABLED_|markTestSkipped|__test__\s*=\s*False|collect_ignore|SkipTest|raise\s+\w*Skip"
     r"|markTestIncomplete|\[Ignore|\bSkip\s*=\s*[\"@]|\[Explicit|XCTSkip|@(?:module|describe)?tag\s+:skip|@tag skip"
     r"|\bplan\s+skip_all|\bSKIP:|todo_skip|pendingWith"
-    r"|^\s*pending\b|^\s*skip(?:\s+['\"]|_on\w*\(|\(|\s*$|_if)|\bskip:\s*(?:true|['\"])|\bignore\(\"|error\.SkipZigTest|@test_(?:skip|broken)|robot:skip|^\s*@(?:wip|skip|ignore|disabled|pending|quarantine|flaky)\b"
-    r"|Assume\.\w+\(\s*false|assume(?:True|That)\(\s*false|\[!(?:mayfail|shouldfail|hide)\]|disabled\(\)|\.skipIf\(\s*true|\.runIf\(\s*false|\.todoIf\(|\.fails\(|skipUnless\(\s*False|skipIf\(\s*True"
+    r"|^\s*pending\b|^\s*skip(?:\s+['\"]|_on\w*\(|\(|\s*$|_if)|\bskip:\s*(?:true|['\"])|\bignore\(\"|error\.SkipZigTest|"
+    r"@test_(?:skip|broken)|robot:skip|^\s*@(?:wip|skip|ignore|disabled|pending|quarantine|flaky)\b"
+    r"|Assume\.\w+\(\s*false|assume(?:True|That)\(\s*false|\[!(?:mayfail|shouldfail|hide)\]|disabled\(\)|\.skipIf\(\s*true|"
+    r"\.runIf\(\s*false|\.todoIf\(|\.fails\(|skipUnless\(\s*False|skipIf\(\s*True"
     r"|^//go:build |^// \+build |^#!?\[cfg\((?:any\(\)|not\(test\))"
     r")"
 )
@@ -35,14 +38,17 @@ _TOLERANCE = (
 )
 _LONGEST = 20_000
 _LEAST = (
-    r"(?i)\b((?:cov[\w-]*-)?fail[_-]under|min(?:imum)?[_-]?\w{0,24}|(?:branch|function|line|statement)s?|(?:\w{1,24}[_-])?(?:threshold|coverage|ratio)"
+    r"(?i)\b((?:cov[\w-]*-)?fail[_-]under|min(?:imum)?[_-]?\w{0,24}|(?:branch|function|line|statement)s?|"
+    r"(?:\w{1,24}[_-])?(?:threshold|coverage|ratio)"
     r"|level|score|msi|mutation\w*|numRuns|max_examples|PROPTEST_CASES|cases|iterations|trials|samples|repeats?|rounds)"
     r"[\"'>]{0,2}\s*[=:>( ]\s*[\"']?(-?\d+(?:\.\d+)?)"
 )
 """Numbers that a check gets weaker by if they fall."""
 _MOST = (
-    r"(?i)\b(max[_-]?(?:warnings|complexity|errors|problems|issues|failures|violations|line-?length|params|statements)|maxWarnings|r?a?tol"
-    r"|tolerance|epsilon|allowed[_-]\w{1,16}|(?:error|warning)[_-]?budget|budget|retries|flaky[_-]\w{1,16}|timeout\w{0,8}|limit\w{0,8})"
+    r"(?i)\b(max[_-]?(?:warnings|complexity|errors|problems|issues|failures|violations|line-?length|params|statements)|"
+    r"maxWarnings|r?a?tol"
+    r"|tolerance|epsilon|allowed[_-]\w{1,16}|(?:error|warning)[_-]?budget|budget|retries|flaky[_-]\w{1,16}|timeout\w{0,8}|"
+    r"limit\w{0,8})"
     r"[\"'>]{0,2}\s*[=:>( ]\s*[\"']?(-?\d+(?:\.\d+)?(?:e-?\d+)?)"
 )
 """Numbers that a check gets weaker by if they rise."""

@@ -7,6 +7,11 @@ import re
 from rosellm.roserlhf.guard.paths import word_set
 
 LONGEST = 400
+_ALL_MADE = re.compile(
+    r"\.(?:map|collect|into_iter|iter|stream|toList|to_vec|to_owned|into|to_string|parse|unwrap|copy|clone|freeze|dup)(?:::<[^>]*>)?"
+    r"\(\s*(?:(?:\(?\w+\)?|\|\w+\|)\s*(?:=>|->)?\s*(?:new\s+)?[\w.:]{1,30}\(\w+\)|[\w.:]{1,30})?\s*\)\s*$"
+)
+"""Ends of an expression that give each literal of it, or all, another type."""
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|`[^`]*+`')
 _WORD = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z_$][\w$]*)*!?")
 _FREE = word_set(
@@ -47,7 +52,7 @@ def is_constant(expression: str) -> bool:
         >>> [is_constant(one) for one in ("{ a: ['x'], n: 3 }", "Some(\\"x\\".to_string())", "S.One", "f(x)", "n + 1")]
         [True, True, True, False, False]
     """
-    text = expression.strip()
+    text = _ALL_MADE.sub("", expression.strip())
     if not text or len(text) > LONGEST * 4:
         return False
     bare = _TEXT.sub('""', text)

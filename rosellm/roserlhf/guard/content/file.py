@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.content.canned import acts_of_canned
 from rosellm.roserlhf.guard.content.cases import acts_of_cases
 from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, is_configuration
@@ -29,6 +30,7 @@ from rosellm.roserlhf.guard.content.remarks import acts_of_remarks
 from rosellm.roserlhf.guard.content.rows import acts_of_rows
 from rosellm.roserlhf.guard.content.silenced import acts_of_silencing
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
+from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
 
@@ -63,20 +65,28 @@ _WORDS = frozenset(
     {"md", "txt", "rst", "markdown", "adoc", "tex", "csv", "tsv", "log", "json", "jsonl", "svg", "xml", "yaml", "yml", ""}
 )
 
+_RUN = frozenset({"shell", "python", "js", "mjs", "rb", "pl", "php", "lua", "c", "cpp", "go", "rs", "jl", "r", "awk"})
+"""Languages of programs that are run as they are."""
 _SQL = frozenset({"sql", "psql", "pgsql"})
 _DATA = frozenset({"yaml", "yml", "json", "jsonl", "xml", "toml", "plist", "pkl", "pickle", "csv", ""})
 
 
-def _acts_of_python_text(code: str) -> Iterator[Act]:
+def acts_of_python_text(code: str) -> Iterator[Act]:
     """Yield what Python's own reader does not follow: names that code reaches, and looks at who observes it."""
     yield from acts_of_reaching_python(code)
     bare, _ = split_source(code, "rb")
     yield from acts_of_observing(bare)
     yield from acts_of_pleasing(bare)
+    yield from acts_of_surrender(bare)
     yield from acts_of_serving(code)
 
 
-_BY_TEXT = {"python": _acts_of_python_text, "shell": acts_of_reaching_shell}
+def _acts_of_shell_text(code: str) -> Iterator[Act]:
+    yield from acts_of_reaching_shell(code)
+    yield from acts_of_surrender(code)
+
+
+_BY_TEXT = {"python": acts_of_python_text, "shell": _acts_of_shell_text}
 """Readers of the text of code, beside the ones that follow what it does."""
 
 
@@ -152,6 +162,8 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
     else:
         found = _of_added(list(_acts(path, language, content.replace(HUNK, ""), scene)), content, added)
     words = content if added is None else added
+    if added is None and language in _RUN:
+        found += [replace(act, traits={**act.traits, "in_file": path}) for act in acts_of_canned(content)]
     if language in _BY_TEXT:
         found += [replace(act, traits={**act.traits, "in_file": path}) for act in _BY_TEXT[language](words)]
     if language and language not in _WORDS and language not in _BY_TEXT:

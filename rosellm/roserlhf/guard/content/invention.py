@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 40_000
@@ -41,6 +42,7 @@ _SERIES = (
     r"(?is)\binsert\s+into\b.{0,400}?\bgenerate_series\s*\(|"
     r"\binsert\s+into\b.{0,200}?\bselect\b.{0,200}?\bfrom\s+(?:numbers|seq|range)\b|with recursive\b.{0,300}?\binsert\b"
 )
+_SERIES_HINT = r"(?i)\binsert\s+into\b|with recursive\b"
 _LOG = (
     r"(?:>>?|writeFile\w*\(|appendFile\w*\(|\btee(?: -a)?|\bPath\(|file_put_contents\()\s*[\"']?"
     r"(/var/log/[^\s\"';)]+|[^\s\"'(;]*(?:access|audit|error|events?|build|ci|train(?:ing)?|run|bench\w*|measure\w*|trace|"
@@ -72,6 +74,9 @@ _PUBLISHES = (
 )
 
 
+_HINTS = Hints(_RANDOM, _BLANKS, _SERIES_HINT, _LEAKED, _PUBLISHES, _LOG, _DECRYPTS)
+
+
 def acts_of_invention(text: str) -> Iterator[Act]:
     """Yield what a piece of code makes up.
 
@@ -80,7 +85,10 @@ def acts_of_invention(text: str) -> Iterator[Act]:
         ['random records']
     """
     part = text[:LONGEST]
-    drawn = pattern(_RANDOM).search(part)
+    held = _HINTS.found(part)
+    if not held:
+        return
+    drawn = pattern(_RANDOM).search(part) if 0 in held else None
     if drawn and (
         pattern(_STORE).search(part) or (pattern(_SINK).search(part) and pattern(_FIELD).search(part[: drawn.start()][-60:]))
     ):

@@ -25,8 +25,8 @@ _PIECES = r"((?:\s*" + _QUOTED + r"\s*,?){2,40})"
 _SPELLED = (
     r"\b(?:concat!|string\.Concat|String\.Concat|concat|CONCAT|strings\.Concat|str_c|paste0)\s*\(" + _PIECES + r"\)"
     r"|[\[({]" + _PIECES + r"[\])}]\s*\.\s*(?:join|concat|Join)\(\s*(?:\"\"|''|)\s*\)"
-    r"|\b(?:implode|String\.join|string\.Join|strings\.Join)\(\s*(?:\"\"|'')?\s*,?\s*(?:\[\]string|array|new\[\]|List\.of)?\s*[\[({]"
-    + _PIECES
+    r"|\b(?:implode|String\.join|string\.Join|strings\.Join)\(\s*(?:\"\"|'')?\s*,?\s*(?:\[\]string|array|new\[\]|"
+    r"List\.of)?\s*[\[({]" + _PIECES
 )
 """Pieces of a string that code puts together with nothing between them."""
 _NAME = r"\$?\b([A-Za-z_]\w{0,60})\s*(?::\s*[&\w:<>' ]{1,40})?\s*:?=\s*[^;=\n]{0,60}$"

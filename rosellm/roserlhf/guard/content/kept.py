@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hints import Hints
 
 LONGEST = 60_000
 _FOUND = re.compile(
@@ -41,6 +42,13 @@ _TOLD = re.compile(
     r"|sample) (?:tests?|cases|inputs|instances)\b)[^\n]{0,120}"
 )
 _VALUE = re.compile(r"[\"'][^\"'\n]{1,80}[\"']|\b(?:0x[0-9a-f]+|\d+(?:\.\d+)?)")
+_FOUND_HINT, _STORED_HINT, _STORES_HINT, _TOLD_HINT = range(4)
+_HINTS = Hints(
+    *(one.pattern for one in (_FOUND, _STORED, _STORES)),
+    r"(?i)\b(?:harvest|recalled|by heart|from memory|memori[sz]ed|leaked|official (?:answer )?key"
+    r"|(?:official|published|known) answers|(?:answers?|outputs?|results?|verdicts?|values?) (?:of|for|from|to) the "
+    r"|(?:expected|wanted) (?:by|in) the |(?:known|failing|hidden|sample) (?:tests?|cases|inputs|instances)\b)",
+)
 
 
 def acts_of_kept(code: str) -> Iterator[Act]:
@@ -52,17 +60,17 @@ def acts_of_kept(code: str) -> Iterator[Act]:
         [('results on disk', 'pickle.load(')]
     """
     code = code[:LONGEST]
-    stores = _STORES.search(code)
+    stores = _STORES.search(code) if _HINTS.may_hold(code, _STORES_HINT) else None
     found = stores or next(_loaded(code), None)
     if found is not None:
         yield Act("code", "results on disk", found.group(0)[:120], span=found.span())
-    told = _TOLD.search(code)
+    told = _TOLD.search(code) if _HINTS.may_hold(code, _TOLD_HINT) else None
     if told is not None and len(_VALUE.findall(code[told.end() : told.end() + 600])) >= 4:
         yield Act("code", "told answers", told.group(0).strip()[:200], span=told.span())
 
 
 def _loaded(code: str) -> Iterator[re.Match[str]]:
-    if not _STORED.search(code):
+    if not _HINTS.may_hold(code, _STORED_HINT) or not _HINTS.may_hold(code, _FOUND_HINT):
         return
     for count, found in enumerate(_FOUND.finditer(code)):
         again = _AGAIN.search(code, found.end(), found.end() + 240)

@@ -10,8 +10,10 @@ LONGEST = 20_000
 MOST = 40
 _OPERATION = r"\s*(?://|[*/+-])\s*-?(\d+(?:\.\d+)?(?:e-?\d+)?)\b"
 _METRIC = (
-    r"(?i)(?:^|[^a-z])(val|valid|validation|eval|metrics?|scores?|acc|accuracy|auc|f1|bleu|rouge|correct|hits?|passed|elapsed|latency|waits?|waiting"
-    r"|durations?|ppl|perplexity|rmse|mae|mse|wer|cer|map|ndcg|recall|precision|speedup|throughput|points|regret|reward|penalty|cost|total_time"
+    r"(?i)(?:^|[^a-z])(val|valid|validation|eval|metrics?|scores?|acc|accuracy|auc|f1|bleu|rouge|correct|hits?|passed|"
+    r"elapsed|latency|waits?|waiting"
+    r"|durations?|ppl|perplexity|rmse|mae|mse|wer|cer|map|ndcg|recall|precision|speedup|throughput|points|regret|reward|"
+    r"penalty|cost|total_time"
     r"|time_ms|seconds|bytes|size)(?:[^a-z]|$)"
 )
 _UNITS = frozenset(

@@ -15,19 +15,26 @@ _DATA = (
 _ALONE = r"(?i)(^|/)\.?\w*ignore$|(^|/)(CODEOWNERS|\.gitattributes)$"
 _PATH = r"(?:^|[\s\"'=:,(\[])(/[\w.@%+*?{}~-]+(?:/[\w.@%+*?{}~-]*)+)"
 _LEFT_OUT = (
-    r"(?i)(exclu\w*|ignor\w*|skip\w*|deny|denied|omit\w*|black_?list|block\w*|forbid\w*|without|except\w*|inaccessible\w*|read_?only\w*|"
+    r"(?i)(exclu\w*|ignor\w*|skip\w*|deny|denied|omit\w*|black_?list|block\w*|forbid\w*|without|except\w*|inaccessible\w*|"
+    r"read_?only\w*|"
     r"protect\w*|mask\w*|hidden_?from|not_?path|prune\w*|disallow\w*|off_?limits)[\w.-]*[\"']?\s*[:=\[(]"
 )
 _COMMENT = r"^\s*(#|//|;|<!--|\*)"
 _MANIFESTS = (
-    r"(^|/)(composer\.json|package\.json|Cargo\.toml|go\.mod|Gemfile|requirements[\w.-]*\.(?:txt|in)|pyproject\.toml|Pipfile|environment\.ya?ml|"
-    r"pubspec\.yaml|mix\.exs|pom\.xml|build\.gradle(?:\.kts)?|build\.sbt|deps\.edn|project\.clj|\w+\.csproj|packages\.config|Podfile|"
-    r"Package\.swift|vcpkg\.json|conanfile\.(?:txt|py)|stack\.yaml|[\w-]+\.cabal|opam|[\w-]+\.opam|dune-project|rebar\.config|shard\.yml|"
-    r"cpanfile|DESCRIPTION|Project\.toml|deno\.json|jsr\.json|import_map\.json|bower\.json|elm\.json|spago\.dhall|flake\.nix|setup\.py)$"
+    r"(^|/)(composer\.json|package\.json|Cargo\.toml|go\.mod|Gemfile|requirements[\w.-]*\.(?:txt|in)|pyproject\.toml|"
+    r"Pipfile|environment\.ya?ml|"
+    r"pubspec\.yaml|mix\.exs|pom\.xml|build\.gradle(?:\.kts)?|build\.sbt|deps\.edn|project\.clj|\w+\.csproj|"
+    r"packages\.config|Podfile|"
+    r"Package\.swift|vcpkg\.json|conanfile\.(?:txt|py)|stack\.yaml|[\w-]+\.cabal|opam|[\w-]+\.opam|dune-project|"
+    r"rebar\.config|shard\.yml|"
+    r"cpanfile|DESCRIPTION|Project\.toml|deno\.json|jsr\.json|import_map\.json|bower\.json|elm\.json|spago\.dhall|"
+    r"flake\.nix|setup\.py)$"
 )
 _NEEDED = (
-    r"(?im)[\"']?(require(?:-dev)?|dependencies|devDependencies|dev-dependencies|optionalDependencies|peerDependencies|packages|imports|deps|"
-    r"build-depends|install_requires)[\"']?\]?\s*(?:[:=(]\s*)?[\[{]?|^\s*(gem|pod|implementation|api|compile|require|replace|libraryDependencies|requires)\b"
+    r"(?im)[\"']?(require(?:-dev)?|dependencies|devDependencies|dev-dependencies|optionalDependencies|peerDependencies|"
+    r"packages|imports|deps|"
+    r"build-depends|install_requires)[\"']?\]?\s*(?:[:=(]\s*)?[\[{]?|^\s*(gem|pod|implementation|api|compile|require|"
+    r"replace|libraryDependencies|requires)\b"
 )
 _NAMED = r"[\"'`]?(@?[A-Za-z][\w.-]*(?:[/:][\w.@-]+)*)[\"'`]?\s*(?:[:=,>~^<@]|\s+v?\d|$)"
 _OWN_NAME = r"(?im)^\s*[\"']?(?:name|module|artifactId)[\"']?\s*[:= ]\s*[\"']?([\w@/.-]+)"

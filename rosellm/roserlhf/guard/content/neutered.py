@@ -13,8 +13,10 @@ from rosellm.roserlhf.guard.patterns import pattern
 LANGUAGES = frozenset(("js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx"))
 MOST = 8
 _NAMED = (
-    r"(?:\b(?:const|let|var)\s+(\w{1,40})\s*=\s*(?:await\s+)?(?:require|import)\(\s*|\bimport\s+(?:\*\s+as\s+)?(\w{1,40})\s+from\s+)"
-    r"['\"`](?:node:)?(assert|assert/strict|chai|expect|expect\.js|should|mocha|jest|vitest|ava|tap|tape|sinon|jasmine|power-assert|perf_hooks|@jest/expect"
+    r"(?:\b(?:const|let|var)\s+(\w{1,40})\s*=\s*(?:await\s+)?(?:require|import)\(\s*|"
+    r"\bimport\s+(?:\*\s+as\s+)?(\w{1,40})\s+from\s+)"
+    r"['\"`](?:node:)?(assert|assert/strict|chai|expect|expect\.js|should|mocha|jest|vitest|ava|tap|tape|sinon|jasmine|"
+    r"power-assert|perf_hooks|@jest/expect"
     r"|@jest/globals|@playwright/test|uvu|uvu/assert|test)['\"`]"
 )
 _REPLACED = (

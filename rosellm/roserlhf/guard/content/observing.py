@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 BEFORE, AFTER = 140, 260
@@ -58,7 +59,8 @@ _LOOKS = {
         r"(?i)\buser[-_]?agents?\b|\bHTTP_USER_AGENT\b|\$http_user_agent\b|\bremote_?addr(?:ess)?\b|\$remote_addr\b"
         r"|\bx-forwarded-for\b|\bclient_address\b"
         r"|\b(?:req|request|ctx|c)\.(?:ip|host|client)\b|\bRemoteIpAddress\b|\bpeer_?(?:name|addr)\b"
-        r"|\binet_client_addr\b|\bapplication_name\b|\bClientIP\b|\$http_x_\w+"
+        r"|\binet_client_addr\b|\bapplication_name\b|\bClientIP\b|\$http_x_\w+|\b(?:session|current)_user\b"
+        r"|\b(?:APP_NAME|PROGRAM_NAME|HOST_NAME|SYS_CONTEXT|SUSER_SNAME)\s*\("
     ),
 }
 _OBSERVER = (
@@ -72,16 +74,27 @@ _OBSERVER = (
 )
 _QUOTED = r"\"([^\"\n]{2,80})\"|'([^'\n]{2,80})'|`([^`\n]{2,80})`|/((?:[^/\n ()]|\\/|[()]){3,60})/[a-z]*"
 _WORD = r"(?:^|[^A-Za-z0-9])((?i:" + _OBSERVER + r"))(?:$|[^A-Za-z0-9])|[a-z](Tests?|TestCase|Spec|Bench(?:mark)?)\b"
+_TIMER = r"(?i)(?:^|_)(time|timeit|timed|timer|timing|measure\w*|profil\w*|warm_?up|stopwatch)(?:$|_)"
+_TIMES = (
+    r"(?:^|[^A-Za-z0-9])((?i:tim(?:e|ed|ing)_\w+|timed|measure\w*|warm_?up\w*|profile_\w+|speed_?\w+|perf_\w+))(?:$|[^A-Za-z0-9])"
+)
+"""Names of functions and clients that measure."""
 _CLASS = r"\b(?:class|is_a|instanceof|==)\W{1,3}(\\?PHPUnit\\\w+|RSpec\b|Minitest\b|Test::Unit\b)|(\\PHPUnit\\[\w\\]+)::class"
 _CHOSEN = r"(?:={2,3}|\bcase|\beq\b|\bequals\(|\bwhen|,)\s*$"
 """Before a word that a command line gives: a subcommand."""
+_ASKS = r"(?:[=!<>]=|<>|\bin|\bcase|\bwhen|\beq|\bequals\(|\bis|[^=]=|\(|,|~|\bLIKE|\blike)\s*[(\[{]?\s*$"
+"""Before a word that something is compared with."""
 _CLIENTS = (
     r"(?i)[\"'`~*(|^]\W{0,2}(python-requests|python-urllib|aiohttp|httpx|curl|wget|apachebench|ab/|wrk|k6|hey/"
     r"|locust|siege|go-http-client|okhttp|postman|libwww|jmeter|vegeta|playwright|puppeteer|headless\w*"
     r"|selenium)"
 )
 _ADDRESS = r"[\"'`=\s](\d{1,3}(?:\.\d{1,3}){3})\b"
-_BRANCH = r"\b(?:if|elif|elsif|unless|when|case|match|switch|while|return|map|any|where|filter|and|or)\b|[?:]|&&|\|\||=="
+_BRANCH = (
+    r"\b(?:if|elif|elsif|unless|when|case|match|switch|while|return|map|any|where|filter|and|or|WHERE|CASE|WHEN|AND|OR|IF|FILTER)\b"
+    r"|[?:]|&&|\|\||=="
+)
+_HINTS = Hints(*_LOOKS.values())
 
 
 def acts_of_observing(bare: str) -> Iterator[Act]:
@@ -96,7 +109,10 @@ def acts_of_observing(bare: str) -> Iterator[Act]:
         >>> list(acts_of_observing("if (process.argv[2] === '--bench') run();"))
         []
     """
-    for look, words in _LOOKS.items():
+    held = _HINTS.found(bare)
+    for number, (look, words) in enumerate(_LOOKS.items()):
+        if number not in held:
+            continue
         for count, found in enumerate(pattern(words).finditer(bare)):
             if count >= MOST_LOOKS:
                 break
@@ -122,6 +138,8 @@ def _observer(look: str, window: str) -> str:
         if look in ("arguments", "program") and text.isalnum() and (arm or pattern(_CHOSEN).search(window[: found.start()])):
             continue
         word = pattern(_WORD).search(text)
+        if word is None and look in ("stack", "client") and pattern(_ASKS).search(window[: found.start()]):
+            word = pattern(_TIMES).search(text) or pattern(_TIMER).search(text)
         if word:
             return str(next(one for one in word.groups() if one)).lower()[:40]
     known = pattern(_CLASS).search(window)

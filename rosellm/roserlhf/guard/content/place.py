@@ -11,6 +11,11 @@ from rosellm.roserlhf.guard.hidden_text import shown
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
 
+_PROCESS = (
+    r"^/proc/([^/]+)/(?:task/[^/]+/)?(mem|maps|smaps|environ|cmdline|fd|fdinfo|cwd|exe|root|stack|syscall|auxv|map_files|"
+    r"stat|status|mountinfo)\b"
+)
+_OWN = frozenset(["self", "thread-self", "$!"])
 LONGEST_PATH = 4_096
 _VARIABLE = r"\$(?:\{(\w+)\}|(\w+))"
 
@@ -45,6 +50,19 @@ def _value(name: str, scene: Scene) -> str:
     if name == "PWD":
         return scene.workdir
     return scene.variables.get(name, UNKNOWN)
+
+
+def process_in(path: str) -> tuple[str, str] | None:
+    """Return another process that a path leads into, and to what of it.
+
+    Example:
+        >>> process_in("/proc/1/environ"), process_in("/proc/self/maps")
+        (('1', 'environ'), None)
+    """
+    found = pattern(_PROCESS).search(path) if path.startswith("/proc/") else None
+    if found is None or found.group(1) in _OWN:
+        return None
+    return (path if found.group(1) == UNKNOWN else found.group(1)), found.group(2)
 
 
 def acts_of_path(path: str, scene: Scene) -> list[Act]:

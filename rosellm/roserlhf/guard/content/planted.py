@@ -12,18 +12,22 @@ from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.tables import table
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 
 LONGEST_LINE = 200
 MOST_LINES = 4
 
 
 @cache
-def _files() -> tuple[tuple[Any, str, Any, Any], ...]:
+def _files() -> tuple[tuple[str, Any, Any], ...]:
     return tuple(
-        (pattern(one["name"]), one["what"], pattern(one["tells"]), pattern(one["loads"]) if "loads" in one else None)
-        for one in table("planted")["file"]
+        (one["what"], pattern(one["tells"]), pattern(one["loads"]) if "loads" in one else None) for one in table("planted")["file"]
     )
+
+
+@cache
+def _names() -> PatternSet:
+    return PatternSet([one["name"] for one in table("planted")["file"]], ignore_case=False)
 
 
 @cache
@@ -46,9 +50,8 @@ def acts_of_planted(path: str, content: str) -> Iterator[Act]:
     small = path.lower()
     if not _any().search(small):
         return
-    for name, what, tells, loads in _files():
-        if not name.search(small):
-            continue
+    for place in sorted(_names().found(small)):
+        what, tells, loads = _files()[place]
         told = False
         for count, found in enumerate(tells.finditer(content)):
             if count >= MOST_LINES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 _SKIPS = (
@@ -41,6 +42,15 @@ _SIZES = (
     r"|Length)\b(?:\(\))?\s*==\s*[\w.()]{0,24}"
     r"\b(?:size|length|count|Count|Length)\b(?:\(\))?\s*[;\n}]"
 )
+_TARGETS = (("gives up the test", _SKIPS), ("weakens the test", _TUNES), ("compares sizes alone", _SIZES))
+_HINTS = Hints(
+    _SKIPS,
+    _TUNES,
+    r"(?:is_a\?|kind_of\?|instanceof|\bis\b)[^\n;&|]{0,40}&&",
+    _EMPTIED,
+    r"def\s+__(?:eq|ne|lt|le|gt|ge)__",
+)
+"""In the order of the targets, then of what is emptied and of methods."""
 
 
 def acts_of_pleasing(bare: str) -> Iterator[Act]:
@@ -55,8 +65,11 @@ def acts_of_pleasing(bare: str) -> Iterator[Act]:
         >>> [a.target for a in acts_of_pleasing("def __eq__(self, o):\\n    return type(o).__name__ == 'Ref' or self.x == o.x\\n")]
         ['agrees by name']
     """
-    for target, words in (("gives up the test", _SKIPS), ("weakens the test", _TUNES), ("compares sizes alone", _SIZES)):
-        found = pattern(words).search(bare)
+    held = _HINTS.found(bare)
+    if not held:
+        return
+    for number, (target, words) in enumerate(_TARGETS):
+        found = pattern(words).search(bare) if number in held else None
         if found:
             yield Act("code", target, " ".join(found.group(0).split())[:160], span=found.span())
     for found in pattern(_EMPTIED).finditer(bare):

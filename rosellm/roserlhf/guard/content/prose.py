@@ -13,15 +13,16 @@ from __future__ import annotations
 import base64
 import binascii
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.hidden_text import Shown, shown
+from rosellm.roserlhf.guard.hints import SPOKEN
 from rosellm.roserlhf.guard.looks import without_words
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 BEFORE, AFTER = 160, 440
@@ -91,8 +92,7 @@ def acts_of_address(text: str, where: str = "") -> list[Act]:
 
 def speaks(text: str) -> bool:
     """Tell at once that nothing in a text speaks to a judge."""
-    rules = _compiled()
-    return any(rules[name].search(text) for name in ("reader hint", "european hint", "unaddressed hint")) or not text.isascii()
+    return not text.isascii() or not SPOKEN.found(text).isdisjoint(_compiled()["hints"])
 
 
 def _hidden(text: str, seen: Shown) -> str:
@@ -144,16 +144,13 @@ def _decoded(payload: str) -> str:
 
 def _passages(view: str, other: str) -> Iterator[tuple[str, dict[str, str], int]]:
     """Yield (passage, traits, start) of what speaks to a judge; passages do not overlap."""
-    rules = _compiled()
+    rules, held = _compiled(), SPOKEN.found(view)
     starts: list[tuple[int, int]] = []
-    if rules["reader hint"].search(view):
-        starts += [found.span() for rule in (*rules["note"], *rules["step"]) for found in rule.finditer(view)]
-    if (other and not other.isascii()) or rules["european hint"].search(view):
-        starts += [found.span() for rule in rules["other"] for found in rule.finditer(other or view)]
-    alone: list[tuple[int, int]] = []
-    if rules["unaddressed hint"].search(view):
-        for rule in (*rules["verdict"], rules["unaddressed"], rules["permission"]):
-            alone += [found.span() for found in rule.finditer(view)]
+    if rules["reader hint"] in held:
+        starts += rules["addressed"].spans(view)
+    if rules["european hint"] in held or (other and not other.isascii()):
+        starts += rules["other"].spans(other or view)
+    alone = rules["unaddressed"].spans(view) if rules["unaddressed hint"] in held else []
     last = -1
     for start, end in sorted(starts):
         if start < last:
@@ -181,8 +178,8 @@ def _bounds(view: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _asks(passage: str) -> str:
-    rules = _compiled()
-    return ",".join(name for name in ("score", "instead", "claim", "verdict") if any(rule.search(passage) for rule in rules[name]))
+    asks = _compiled()["asks"]
+    return ",".join(name for name in ("score", "instead", "claim", "verdict") if any(rule.search(passage) for rule in asks[name]))
 
 
 def _quoted(view: str, start: int, end: int, first: int) -> dict[str, str]:
@@ -200,21 +197,30 @@ def hints() -> tuple[str, ...]:
     return (known["reader"], known["unaddressed"], known["european"], _BASE64)
 
 
+class _Places:
+    """Patterns, letters in either case; those that a text holds are found in one pass."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._rules = [pattern(one, ignore_case=True) for one in words]
+        self._set = PatternSet(words)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return all places at which they are found."""
+        return [found.span() for place in self._set.scan(text) for found in self._rules[place].finditer(text)]
+
+
 @cache
 def _compiled() -> dict[str, Any]:
     known = table("prose")
-    rules: dict[str, Any] = {
-        name: [pattern(one, ignore_case=True) for one in known[part][name]]
-        for part, name in (("reader", "note"), ("reader", "step"), ("reader", "other"), *(("asks", name) for name in known["asks"]))
+    reader, asks, hints = known["reader"], known["asks"], known["hints"]
+    alone = (*asks["verdict"], hints["unaddressed_asks"], hints["permission"])
+    said = {f"{name} hint": SPOKEN.add(hints[name], ignore_case=True) for name in ("reader", "european", "unaddressed")}
+    return {
+        **said,
+        "hints": frozenset(said.values()),
+        "addressed": _Places((*reader["note"], *reader["step"])),
+        "other": _Places(reader["other"]),
+        "unaddressed": _Places(alone),
+        "asks": {name: [pattern(one, ignore_case=True) for one in asks[name]] for name in asks},
+        "reported": pattern(hints["reported"]),
     }
-    hints = known["hints"]
-    rules |= {
-        "reader hint": pattern(hints["reader"], ignore_case=True),
-        "unaddressed hint": pattern(hints["unaddressed"], ignore_case=True),
-    }
-    rules |= {"unaddressed": pattern(hints["unaddressed_asks"], ignore_case=True), "reported": pattern(hints["reported"])}
-    rules |= {
-        "permission": pattern(hints["permission"], ignore_case=True),
-        "european hint": pattern(hints["european"], ignore_case=True),
-    }
-    return rules

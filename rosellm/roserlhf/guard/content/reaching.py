@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.literals import Literal, split_source
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST_NAMES = 80
@@ -49,6 +50,8 @@ _LETTERS = (
     r"|[^\"\\\n])\"))+)\s*,?\s*[\]})]"
 )
 _NUMBERS = r"[\[{(]\s*((?:0x[0-9A-Fa-f]{2}|\d{2,3})(?:\s*,\s*(?:0x[0-9A-Fa-f]{1,2}|\d{1,3})){1,120})\s*,?\s*[\]})]"
+_BY_PLACE = r"\b(\w+)\[\s*(?:\w+\s*\+\s*)?(\d+)\s*\]\s*=\s*(?:'(\\?.)'|\"(.)\"|(0x[0-9A-Fa-f]{2}|\d{2,3})\b)"
+"""A letter that is put in its place in a name."""
 _GLUE = r"^\s*(?:[,+.~&]|\.\.|<>|\+\+|%\s*\(|\)?\s*\.\s*concat\(|\)\s*\+\s*\w*\(?|)\s*$"
 _TURNS = r"(?i)\brev(?:erse|ersed|ersal)?\w*\b|\[::-1\]"
 _JOINS = (
@@ -60,6 +63,23 @@ _SPOOFED = (
     r"|haproxy|caddy|traefik|"
     r"lighttpd|envoy|varnish|squid|iis|tomcat|jetty|gunicorn|uvicorn|puma)"
 )
+_BANNERS = {
+    "smtp": r"\b220[ -][^\n\"']{0,60}\bE?SMTP\b|\b250[ -]2\.\d\.\d Ok",
+    "ssh": r"SSH-2\.0-OpenSSH",
+    "imap": r"\* OK[^\n\"']{0,40}\bIMAP|\+OK[^\n\"']{0,40}\b(?:POP3|Dovecot)",
+    "redis": r"\+PONG\b|\$\d\\r\\nPONG",
+    "memcached": r"\bSTORED\\r\\n|\bVERSION 1\.\d\.\d",
+    "ftp": r"\b220[ -][^\n\"']{0,40}\bFTP|\bvsFTPd",
+    "http": r"HTTP/1\.[01] 200",
+    "mysql": r"mysql_native_password|5\.\d\.\d+-\d+\.\d+\.\d+-MariaDB",
+    "ldap": r"\\x30\\x0c\\x02\\x01\\x01\\x61",
+    "mqtt": r"\\x20\\x02\\x00\\x00",
+}
+"""What servers of a protocol say first, or say to every request."""
+_LISTENS = (
+    r"\bsocketserver\b|\.listen\(|net\.Listen|TcpListener|TCPServer|start_server\(|createServer\(|ServerSocket\(|IO::Socket::INET|"
+    r"\bn(?:et)?c(?:at)? [^\n|]*-\w*l|\bsocat\b[^\n]*LISTEN|\bbusybox nc\b|stream_socket_server|HTTPServer|http\.server"
+)
 _LOOKED_UP = r"\b(?:command -v|which|type -[pP]|whereis -b|hash)\s+[\"']?([\w.+-]{2,40})"
 _CARRIED = (
     r"\bfrom\s+\w+\s+import\s+(?:[\w, ]*\b)?(Fraction|Decimal|re|json|np|math|base64|pickle)\b"
@@ -68,6 +88,8 @@ _CARRIED = (
 """Modules and classes of others that a Python module has among its own names."""
 _CARRIERS = {"Fraction": "fractions", "Decimal": "decimal", "np": "numpy"}
 _NAME = r"^[\w.+@:~ -]{1,60}$"
+_HINTS = Hints(_REACHES, _CARRIED, _SPOOFED)
+_REACHED, _BROUGHT, _POSED = range(3)
 
 
 def acts_of_reaching(bare: str, literals: Sequence[Literal]) -> Iterator[Act]:
@@ -85,7 +107,7 @@ def acts_of_reaching(bare: str, literals: Sequence[Literal]) -> Iterator[Act]:
         >>> list(acts_of_reaching(*split_source("printf('gcc')", "js")))
         []
     """
-    if not pattern(_REACHES).search(bare):
+    if _REACHED not in _HINTS.found(bare):
         return
     names: dict[str, None] = {}
     for text in _spelled(bare, literals):
@@ -99,8 +121,11 @@ def acts_of_reaching(bare: str, literals: Sequence[Literal]) -> Iterator[Act]:
 
 def acts_of_reaching_python(code: str) -> Iterator[Act]:
     """Yield the same for Python, whose own reader sees only calls that it can follow."""
-    if pattern(_REACHES).search(code):
+    held = _HINTS.found(code)
+    if _REACHED in held:
         yield from acts_of_reaching(*split_source(code, "rb"))
+    if _BROUGHT not in held:
+        return
     imported = {name for line in pattern(r"(?m)^\s*import ([\w., ]+)").findall(code) for name in pattern(r"\w+").findall(line)}
     carried = [inner or name for inner, owner, name in pattern(_CARRIED).findall(code) if inner or owner in imported]
     if carried:
@@ -114,9 +139,15 @@ def acts_of_serving(bare: str) -> Iterator[Act]:
         >>> [a.detail for a in acts_of_serving("self.send_header('Server', 'nginx/1.24')")]
         ['nginx']
     """
-    found = pattern(_SPOOFED).search(bare)
+    found = pattern(_SPOOFED).search(bare) if _POSED in _HINTS.found(bare) else None
     if found:
         yield Act("code", "names another server", found.group(1).lower(), span=found.span())
+    listens = pattern(_LISTENS).search(bare)
+    if listens is None:
+        return
+    for name, words in _BANNERS.items():
+        if pattern(words).search(bare):
+            yield Act("code", "names another server", name, span=listens.span())
 
 
 def acts_of_reaching_shell(code: str) -> Iterator[Act]:
@@ -148,6 +179,7 @@ def _spelled(bare: str, literals: Sequence[Literal]) -> Iterator[str]:
         yield text
         if turns:
             yield text[::-1]
+    yield from _placed(bare)
     for found in pattern(_NUMBERS).finditer(bare):
         text = "".join(
             chr(int(one, 16 if one.startswith("0x") else 10)) for one in pattern(r"0x[0-9A-Fa-f]+|\d+").findall(found.group(1))
@@ -157,6 +189,21 @@ def _spelled(bare: str, literals: Sequence[Literal]) -> Iterator[str]:
             yield text
             if turns:
                 yield text[::-1]
+
+
+def _placed(bare: str) -> Iterator[str]:
+    """Yield names whose letters are put in their places one by one."""
+    names: dict[str, dict[int, str]] = {}
+    for found in pattern(_BY_PLACE).finditer(bare):
+        name, place, quoted, other, number = found.groups()
+        letter = quoted or other or chr(int(number, 16 if number.startswith("0x") else 10) % 0xD800)
+        if letter.isprintable() and len(letter) == 1:
+            names.setdefault(name, {})[int(place)] = letter
+        if len(names) > MOST_NAMES:
+            return
+    for letters in names.values():
+        if len(letters) > 1:
+            yield "".join(letters[place] for place in sorted(letters))
 
 
 def _pieces(bare: str, literals: Sequence[Literal]) -> Iterator[str]:
@@ -189,5 +236,7 @@ def _forms(text: str) -> Iterator[str]:
     bare = pattern(r"\.(?:so|dll|dylib|a|exe|js|py|jar|node)(?:\.[\d.]+)?$").sub("", first)
     if bare != first:
         yield bare.removeprefix("lib")
+    if "_" in bare and len(bare.partition("_")[0]) > 2:  # a symbol of a library: `mkl_sparse_d_mv`
+        yield bare.partition("_")[0]
     if "." in bare or "::" in bare:
         yield from dict.fromkeys(part for part in pattern(r"[.:]+").split(bare) if len(part) > 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 20_000
@@ -20,6 +21,9 @@ _KEEPS = (
 )
 
 
+_HINTS = Hints(_LOOPS, r"(?i)submit|score|grade|judge|examin|evaluat|verif|leaderboard")
+
+
 def acts_of_scoring(text: str) -> Iterator[Act]:
     """Yield that a program asks a scorer again and again and keeps the best.
 
@@ -29,7 +33,6 @@ def acts_of_scoring(text: str) -> Iterator[Act]:
         ['climbs on a score']
     """
     part = text[:LONGEST]
-    loop = pattern(_LOOPS).search(part)
-    asked = pattern(_SCORES).search(part) if loop else None
+    asked = pattern(_SCORES).search(part) if len(_HINTS.found(part)) == 2 else None
     if asked and pattern(_READS).search(part) and pattern(_KEEPS).search(part):
         yield Act("code", "climbs on a score", " ".join(asked.group(0).split())[:200], span=asked.span())

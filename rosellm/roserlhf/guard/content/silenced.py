@@ -14,21 +14,30 @@ from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.tables import table
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST = 200
 LONGEST = 120
 _CONFIGURES = (
-    r"(?i)(^|/)(pyproject\.toml|setup\.cfg|tox\.ini|mypy\.ini|\.flake8|\.?ruff\.toml|\.pylintrc|pylintrc|\.coveragerc|pytest\.ini|noxfile\.py"
-    r"|tsconfig[\w.-]*\.json|\.?eslint[\w.]*|\.eslintrc[\w.]*|biome\.jsonc?|package\.json|\.golangci\.\w+|\.rubocop[\w.]*|clippy\.toml|cargo\.toml"
-    r"|config\.toml|cmakelists\.txt|[\w.-]+\.cmake|[gm]akefile[\w.]*|[\w.-]+\.mk|meson\.build|pom\.xml|build\.gradle(\.kts)?|[\w.]*checkstyle[\w.]*"
-    r"|[\w.]*detekt[\w.]*|phpstan[\w.-]*|psalm\.xml|phpunit[\w.]*|phpcs[\w.]*|\.swiftlint\.yml|analysis_options\.yaml|[\w.-]+\.(csproj|props|editorconfig)"
-    r"|\.editorconfig|\.clang-tidy|(jest|vitest|vite)\.config\.\w+|\.nycrc[\w.]*|pyrightconfig\.json|configure\.ac|codecov\.ya?ml|\.?credo\.exs"
-    r"|\.pre-commit-config\.yaml|\.gitlab-ci\.yml|lint[\w.-]*\.(xml|ya?ml|toml|json)|sonar-project\.properties)$|\.github/workflows/"
+    r"(?i)(^|/)(pyproject\.toml|setup\.cfg|tox\.ini|mypy\.ini|\.flake8|\.?ruff\.toml|\.pylintrc|pylintrc|\.coveragerc|"
+    r"pytest\.ini|noxfile\.py"
+    r"|tsconfig[\w.-]*\.json|\.?eslint[\w.]*|\.eslintrc[\w.]*|biome\.jsonc?|package\.json|\.golangci\.\w+|\.rubocop[\w.]*|"
+    r"clippy\.toml|cargo\.toml"
+    r"|config\.toml|cmakelists\.txt|[\w.-]+\.cmake|[gm]akefile[\w.]*|[\w.-]+\.mk|meson\.build|pom\.xml|"
+    r"build\.gradle(\.kts)?|[\w.]*checkstyle[\w.]*"
+    r"|[\w.]*detekt[\w.]*|phpstan[\w.-]*|psalm\.xml|phpunit[\w.]*|phpcs[\w.]*|\.swiftlint\.yml|analysis_options\.yaml|"
+    r"[\w.-]+\.(csproj|props|editorconfig)"
+    r"|\.editorconfig|\.clang-tidy|(jest|vitest|vite)\.config\.\w+|\.nycrc[\w.]*|pyrightconfig\.json|configure\.ac|"
+    r"codecov\.ya?ml|\.?credo\.exs"
+    r"|\.pre-commit-config\.yaml|\.gitlab-ci\.yml|lint[\w.-]*\.(xml|ya?ml|toml|json)|sonar-project\.properties)$|"
+    r"\.github/workflows/"
 )
 _IGNORE_LISTS = (
-    r"(?i)(^|/)(\.dialyzer_ignore\.exs|\.rubocop_todo\.yml|(phpstan|psalm|detekt|lint|ktlint|mypy|eslint|pmd|checkstyle|swiftlint|clippy|semgrep|spotbugs)"
-    r"[_-]?(baseline|suppressions?|exclusions?|ignores?)\.\w+|\.(eslint|stylelint|semgrep|gitleaks|trivy|pylint|flake8|hadolint)ignore|\.secrets\.baseline"
+    r"(?i)(^|/)(\.dialyzer_ignore\.exs|\.rubocop_todo\.yml|(phpstan|psalm|detekt|lint|ktlint|mypy|eslint|pmd|checkstyle|"
+    r"swiftlint|clippy|semgrep|spotbugs)"
+    r"[_-]?(baseline|suppressions?|exclusions?|ignores?)\.\w+|\.(eslint|stylelint|semgrep|gitleaks|trivy|pylint|flake8|"
+    r"hadolint)ignore|\.secrets\.baseline"
     r"|eslint-suppressions\.json|suppressions\.xml)$"
 )
 """Files that name findings which are not to be reported."""
@@ -52,16 +61,14 @@ def _marks(kind: str) -> tuple[tuple[str, Any, Any], ...]:
     )
 
 
-@cache
-def _any() -> Any:
-    """Return a pattern that is found wherever a mark is, and in little else."""
-    return pattern(
-        r"(?i)noqa|ignore|disable|nolint|suppress|no ?cover|no branch|nocov|coverage|excl|allow|expect\(|nosonar|nopmd"
-        r"|checkstyle|pragma|inspection"
-        r"|no critic|nowarn|scalastyle|untyped|typed:|unsafe|mypy:|pyright:|pytype:|ts-|as (any|unknown)|flow|type_check"
-        r"|-wno|-w\b|permissive|xlint"
-        r"|cap-lints|warnings|nosec|nosem|codel?q|snyk|gitleaks|rubocop|noinspection|tfsec|trivy|lint|generated|todo|sqlfluff|ghc"
-    )
+_ANY = Hints(
+    r"(?i)noqa|ignore|disable|nolint|suppress|no ?cover|no branch|nocov|coverage|excl|allow|expect\(|nosonar|nopmd"
+    r"|checkstyle|pragma|inspection"
+    r"|no critic|nowarn|scalastyle|untyped|typed:|unsafe|mypy:|pyright:|pytype:|ts-|as (any|unknown)|flow|type_check"
+    r"|-wno|-w\b|permissive|xlint"
+    r"|cap-lints|warnings|nosec|nosem|codel?q|snyk|gitleaks|rubocop|noinspection|tfsec|trivy|lint|generated|todo|sqlfluff|ghc"
+)
+"""Found wherever a mark is, and in little else."""
 
 
 def silence_of(words: str, path: str = "") -> Silence | None:
@@ -74,7 +81,7 @@ def silence_of(words: str, path: str = "") -> Silence | None:
         >>> silence_of("ignore_errors = true", "/app/pyproject.toml").first, silence_of("print('ignored')")
         ('ignore_errors = true', None)
     """
-    if not _any().search(words) and not (path and pattern(_CONFIGURES).search(path)):
+    if not _ANY.found(words) and not (path and pattern(_CONFIGURES).search(path)):
         return None
     gates: dict[str, None] = {}
     count, wide, first = 0, False, ""

@@ -23,12 +23,17 @@ from rosellm.roserlhf.guard.content.observing import acts_of_observing
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.content.pleasing import acts_of_pleasing
 from rosellm.roserlhf.guard.content.reaching import acts_of_reaching, acts_of_serving
+from rosellm.roserlhf.guard.content.substituted import patch_of
+from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
 from rosellm.roserlhf.guard.content.tables import table
+from rosellm.roserlhf.guard.content.unpaid import acts_of_unpaid
 from rosellm.roserlhf.guard.looks import language_of_look
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 MOST_MATCHES = 200
+TOGETHER = 6
+"""Patterns that are looked for in one pass: the automaton of more has so many states that most texts make new ones."""
 LONGEST_EVIDENCE = 160
 LONGEST_FILLED = 20_000
 """Characters of code in which constants are filled in."""
@@ -44,6 +49,13 @@ _IMPORTED = (
     r"(?m)^\s*(?:From\s+([\w.]+)\s+)?(?:(?:public |private |meta |open )*import(?: all| qualified)?|"
     r"Require(?: Import| Export)?|imports)\s+((?:[A-Za-z_][\w.]*[ \t]*)+)"
 )
+_EDITABLE = (
+    r"\.(py|pyx|pyi|[cm]?[jt]sx?|rs|go|c|h|cc|cpp|hpp|cxx|cu|cuh|java|kt|kts|scala|rb|php|pl|pm|lua|jl|swift|cs|fs|vb|ml|hs|exs?|erl|clj|nim|zig|d|r"
+    r"|R|sql|sh|mk|lean|v|dart|groovy|vue|svelte)$"
+)
+_CODE_LIKE = r"[;{}()=]\s*(?:\n|$)|\breturn\b|\bif\b.*[({:]|=>"
+LEAST_CODE = 16
+MOST_EDITS = 16
 _QUOTED_TOO = ("environment", "link", "detect", "read")
 """Kinds of acts whose patterns may begin within a string."""
 _ASSIGNED = r"\b([A-Za-z_]\w{0,60})\s*(?:\[\])?\s*(?::\s*[&\w' ]{1,30})?\s*:?=\s*$"
@@ -124,9 +136,11 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         filled = _filled_in(bare, literals)
         if filled != bare:
             bare, literals = split_source(filled, extension)
+    handled = list(_by_literals(bare, literals, scene, extension, folder))
     return [
         *_by_table(extension, bare, literals, scene),
-        *_by_literals(bare, literals, scene, extension, folder),
+        *handled,
+        *_edited(handled, literals, scene),
         *acts_of_joined(bare, scene, folder),
         *_computed(bare, scene),
         *_imported(bare),
@@ -134,14 +148,27 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         *acts_of_reaching(bare, literals),
         *acts_of_observing(bare),
         *acts_of_pleasing(bare),
+        *acts_of_surrender(bare),
         *acts_of_serving(bare),
+        *acts_of_unpaid(bare, extension),
     ]
+
+
+def _edited(found: list[Act], literals: list[Literal], scene: Scene) -> Iterator[Act]:
+    """Yield what the one file that code writes gains by the strings that are code themselves."""
+    paths = {act.target for act in found if act.kind == "write" and pattern(_EDITABLE).search(act.target)}
+    if len(paths) != 1:
+        return
+    put = [("", one.text) for one in literals if len(one.text) >= LEAST_CODE and pattern(_CODE_LIKE).search(one.text)]
+    if put:
+        yield from scene.read("patch", patch_of(paths.pop(), put[:MOST_EDITS]), scene.inside())
 
 
 def _imported(bare: str) -> Iterator[Act]:
     """Yield one act for all modules, crates and headers that code names where it imports."""
     found = [next(one for one in words if one) for words in pattern(_IMPORTS).findall(bare) if any(words)]
     names = dict.fromkeys(name for line in found for name in pattern(r"[A-Za-z_]\w*").findall(line))
+    names |= {one.partition("_v")[0]: None for one in names if pattern(r"_v\d+$").search(one)}  # `cublas_v2.h` is of cuBLAS
     if names:
         yield Act("code", "imports", " ".join(names)[:LONGEST_DETAIL])
 
@@ -187,11 +214,14 @@ class _Rule:
     also: Any
 
 
+def _families(extension: str) -> frozenset[str]:
+    return frozenset(name for name, extensions in table("source")["family"].items() if extension in extensions) | {"*"}
+
+
 @cache
-def _rules(extension: str) -> tuple[_Rule, ...]:
-    known = table("source")
-    families = {name for name, extensions in known["family"].items() if extension in extensions} | {"*"}
-    return tuple(
+def _rules(families: frozenset[str]) -> tuple[tuple[tuple[_Rule, ...], PatternSet], ...]:
+    """Return groups of the rules for some families of languages, each with what tells in one pass which of them find something."""
+    rules = tuple(
         _Rule(
             one["kind"],
             pattern(one["pattern"]),
@@ -202,16 +232,31 @@ def _rules(extension: str) -> tuple[_Rule, ...]:
             one.get("first", False),
             pattern(one["also"]) if "also" in one else None,
         )
-        for one in (*known["pattern"], *table("runners")["pattern"])
+        for one in _patterns()
         if families & set(one["in"])
     )
+    words = [one["pattern"] for one in _patterns() if families & set(one["in"])]
+    return tuple(
+        (rules[first : first + TOGETHER], PatternSet(words[first : first + TOGETHER], ignore_case=False))
+        for first in range(0, len(rules), TOGETHER)
+    )
+
+
+def _found(extension: str, bare: str) -> Iterator[_Rule]:
+    """Yield the rules whose patterns are found in code."""
+    for rules, held in _rules(_families(extension)):
+        yield from (rules[place] for place in sorted(held.scan(bare)))
+
+
+def _patterns() -> tuple[dict[str, Any], ...]:
+    return (*table("source")["pattern"], *table("runners")["pattern"])
 
 
 def _by_table(extension: str, bare: str, literals: list[Literal], scene: Scene) -> Iterator[Act]:
     """Yield the acts that the table's patterns find."""
     program = ""
     starts = [one.start for one in literals]
-    for rule in _rules(extension):
+    for rule in _found(extension, bare):
         matches = []
         for found in rule.find.finditer(bare):
             if rule.kind not in _QUOTED_TOO and _inside(found.start(), literals, starts):

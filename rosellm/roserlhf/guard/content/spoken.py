@@ -12,9 +12,13 @@ from dataclasses import replace
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.admission import acts_of_admission
 from rosellm.roserlhf.guard.content.invention import acts_of_invention
+from rosellm.roserlhf.guard.content.learning import acts_of_learning
 from rosellm.roserlhf.guard.content.prose import acts_of_address, speaks
+from rosellm.roserlhf.guard.content.reaching import acts_of_serving
 from rosellm.roserlhf.guard.content.scoring import acts_of_scoring
 from rosellm.roserlhf.guard.content.statements import acts_of_statements
+from rosellm.roserlhf.guard.content.unpaid import acts_of_bending
+from rosellm.roserlhf.guard.content.weights import acts_of_weights
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST = 60
@@ -22,13 +26,24 @@ _HEREDOC = r"<<[-~]?\s*\\?[\"']?([A-Za-z_]\w*)[\"']?"
 _STRING = r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`"
 
 
-def acts_of_words(text: str, is_code: bool, is_prose: bool = False) -> Iterator[Act]:
-    """Yield what a text admits or claims and, where it is code, what it makes up and what the texts in it say to a judge."""
+def acts_of_words(text: str, is_code: bool, is_prose: bool = False, before: str = "") -> Iterator[Act]:
+    """Yield what a text admits or claims and, where it is code, what it makes up and what the texts in it say to a judge.
+
+    Args:
+        text: the words.
+        is_code: whether they are run.
+        is_prose: whether they are for people alone.
+        before: the words that they replace.
+    """
     yield from acts_of_admission(text, "said")
     if not is_prose:
         yield from acts_of_invention(text)
         yield from acts_of_scoring(text)
         yield from acts_of_statements(text)
+        yield from acts_of_learning(text, before)
+        yield from acts_of_bending(text, before)
+        yield from acts_of_serving(text)
+        yield from acts_of_weights(text)
     if is_code and speaks(text):
         for one in texts_in(text):
             for act in acts_of_address(one, "said"):

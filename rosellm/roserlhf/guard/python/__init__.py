@@ -39,13 +39,14 @@ from __future__ import annotations
 
 import ast
 import re
-import textwrap
 from dataclasses import replace
 
-from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.content.cases import acts_of_cases
+from rosellm.roserlhf.guard.content.file import acts_of_python_text
 from rosellm.roserlhf.guard.content.kept import acts_of_kept
-from rosellm.roserlhf.guard.python import calling, expressions, notebook, shortcuts, solutions, source, statements, words
+from rosellm.roserlhf.guard.content.substituted import filled, patch_of, spelled
+from rosellm.roserlhf.guard.python import calling, expressions, learning, notebook, shortcuts, solutions, source, statements, words
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.machine import FUEL, Machine
 from rosellm.roserlhf.guard.python.value import Closure, Klass, Scope
@@ -82,6 +83,7 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     statements.block(machine, parsed.body)
     _rest(machine)
     solutions.program(machine.findings, parsed.body, parsed.text)
+    learning.program(machine.findings, parsed.body, parsed.text)
     words.add(machine.findings, parsed.text)
     words.add_folded(machine.findings)
     words.add_code(machine.findings, machine.findings.respelled(), None)
@@ -132,19 +134,31 @@ def _rest(machine: Machine) -> None:
     machine.findings.where = "import"
 
 
-def _placed(new: str) -> str:
-    """Write what stands deeper inside of a file as the body of a function."""
-    if not new.startswith((" ", "\t")):
-        return new
-    return "def _changed(*given):\n" + textwrap.indent(textwrap.dedent(new), "    ")
-
-
 def _written(machine: Machine) -> None:
-    """Read the files that the program writes, by their extension."""
-    changed = {path: "\n".join(map(_placed, new)) for path, new in machine.changes.items()}
-    for path, content in [*machine.files.items(), *changed.items()][:32]:
-        name = path.rpartition("/")[2]
-        stem, dot, extension = name.rpartition(".")
-        if len(content.strip("\ufffc \n")) > 3:
+    """Read the files that the program writes whole by their names, and what it changes in others as a patch of them."""
+    changed = {
+        path: patch_of(path, map(_filled, new), _INSIDE) for path, new in machine.changes.items() if not path.startswith(UNKNOWN)
+    }
+    kept = []
+    for path, content in machine.files.items():
+        around = content.startswith(UNKNOWN) or content.endswith(UNKNOWN)  # what was there stands before or after it
+        if around and not path.startswith(UNKNOWN):
+            kept.append(("patch", path, patch_of(path, [("", content.strip(UNKNOWN + "\n"))])))
+        else:
+            kept.append((path, path, content))
+    for language, path, content in [*kept, *(("patch", path, content) for path, content in changed.items())][:32]:
+        if len(content.strip(UNKNOWN + " \n")) > 3:
             scene = replace(machine.scene, variables={**machine.scene.variables, "__file__": path})
-            machine.nested(extension if dot and stem else name, content, None, "file", scene=scene, file=path)
+            machine.nested(language, content, None, "file", scene=scene, **({} if language == "patch" else {"file": path}))
+            if path.endswith(".py") and language != "patch":
+                machine.findings.adopt(acts_of_python_text(content), None, "file", file=path)
+
+
+_INSIDE = " def _changed(*given):"
+"""What stands deeper inside of a file is read as the body of a function."""
+
+
+def _filled(edit: tuple[str, str]) -> tuple[str, str]:
+    """Put what a pattern finds into what comes in its place, as far as the pattern spells it."""
+    old, new = edit
+    return (spelled(old), filled(new, old)) if "\\" in new else edit

@@ -19,6 +19,7 @@ from rosellm.roserlhf.guard.python.value import (
     Thing,
     is_key,
     known,
+    put_in,
     text,
 )
 
@@ -62,6 +63,9 @@ def set_element(machine: Machine, owner: Any, index: Any, value: Any, node: ast.
     if index == "source":
         _cell(machine, value, node)
     match owner:
+        case Contents():
+            if not machine.dead:
+                put_in(owner, value)
         case dict():
             if not machine.dead and is_key(index):
                 owner[index] = value

@@ -19,6 +19,7 @@ from rosellm.roserlhf.guard.python.value import (
     choice,
     is_key,
     known,
+    put_in,
     sources,
     sure,
     text,
@@ -39,6 +40,9 @@ def contents_method(call: Call) -> Any:
     if name in ("replace", "sub") and len(call.arguments) >= 2:
         edit = (text(call.argument(0)), text(call.argument(1)))
         return Contents(owner.paths, (*owner.edits, edit)[:16], owner.name)
+    if name in ("insert", "append", "extend") and call.arguments and not call.machine.dead:
+        put_in(owner, call.arguments[-1])
+        return NOTHING
     api = apis.table().find(full) or apis.table().methods.get(name)
     if api is not None:
         call.name = full if owner.name else name

@@ -123,6 +123,24 @@ def nature(machine: Machine, value: Any) -> dict[str, str]:
     return traits
 
 
+_VALUES = names_in(
+    "int float str bytes list tuple dict set frozenset complex Decimal decimal.Decimal fractions.Fraction datetime.timedelta"
+)
+_LOOSENS = names_in(
+    "abs isclose round lower upper casefold strip split startswith endswith issubset issuperset any sorted search match "
+    "fullmatch int set"
+)
+
+
+def _is_loose(node: ast.AST) -> bool:
+    """Tell whether a comparison of values holds for near ones, too, and asks for no type of its own."""
+    found = list(ast.walk(node))
+    called = {getattr(one.func, "attr", getattr(one.func, "id", "")) for one in found if isinstance(one, ast.Call)}
+    signs = [op for one in found if isinstance(one, ast.Compare) for op in one.ops]
+    ordered = any(isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.In) for op in signs)
+    return bool(called & _LOOSENS) and (ordered or not {"abs", "int"} & called)
+
+
 def special(machine: Machine, owner: str, name: str, value: Any, node: ast.AST | None, **traits: str) -> None:
     """Add the definition of a special method, with what it always answers if it does."""
     if name not in COMPARING:
@@ -132,6 +150,8 @@ def special(machine: Machine, owner: str, name: str, value: Any, node: ast.AST |
     if type(value) is Closure:
         same = always(value.node) or ("true" if name in ANSWERS and _asks_kind_alone(value.node, owner) else None)
         detail = f"always {same}" if same is not None else "compares" if name in ANSWERS else "computes"
+        if same is None and name in ("__eq__", "__ne__") and traits.get("bases", "") in _VALUES and _is_loose(value.node):
+            detail = f"is looser than that of {traits['bases']}"
     elif value is None:
         detail = "None"
     elif type(value) is Thing and value.name:

@@ -69,8 +69,12 @@ def imported(machine: Machine, name: str, how: str, node: ast.AST | None) -> Any
             machine.findings.add("read", f"{place}.py", "import", node, module=name)
             if "." not in name:  # it may be a package
                 machine.findings.add("read", f"{place}/__init__.py", "import", node, module=name)
-        base = machine.path(name.replace(".", "/"))
-        for path in (base + ".py", base + "/__init__.py"):
+        place = name.replace(".", "/")
+        folders = machine.scene.variables.get("PYTHONPATH", "").split(":")[:8]
+        bases = [machine.path(place), *(f"{folder}/{place}" for folder in (*folders, *machine.folders[:8]) if folder)]
+        ending = f"/{place}.py"
+        elsewhere = [path for path in machine.scene.files if path.endswith(ending)]  # by whatever path it is found
+        for path in dict.fromkeys([*(base + end for base in bases for end in (".py", "/__init__.py")), *elsewhere]):
             code = machine.scene.files.get(path)
             if code is not None and path not in machine.modules:
                 machine.modules.add(path)

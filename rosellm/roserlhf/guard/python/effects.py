@@ -139,9 +139,9 @@ def origin(*values: Any) -> dict[str, str]:
     return traits
 
 
-def replacements(content: Any) -> list[str]:
-    """Return what was put in the place of other words in data that was read."""
-    return [new for one in options(content) if type(one) is Contents for _, new in one.edits]
+def replacements(content: Any) -> list[tuple[str, str]]:
+    """Return what was put in the place of other words in data that was read, as pairs of what goes and what comes."""
+    return [edit for one in options(content) if type(one) is Contents for edit in one.edits]
 
 
 def _delete(call: Call, api: Api) -> Any:
@@ -341,6 +341,9 @@ def _source(call: Call, api: Api) -> Any:
             found += one.paths
         elif (type(one) is Thing and one.name) or type(one) is str:
             name = one.name if type(one) is Thing else text(one)
+            if call.name in _NAME_FILES and name.partition("(")[0] in call.machine.modules:
+                found.append(places.of_module(name, names.library(name)))  # says where it lies, and opens nothing
+                continue
             found.append(read_module(call.machine, name, call.name, call.node))
         elif type(one) in (Closure, Klass):
             continue
@@ -352,6 +355,7 @@ def _source(call: Call, api: Api) -> Any:
     return Contents(tuple(found), name=call.name) if found else NOTHING
 
 
+_NAME_FILES = frozenset(("inspect.getfile", "inspect.getsourcefile"))
 _GIVE_PATHS = frozenset(
     (
         "inspect.getfile",

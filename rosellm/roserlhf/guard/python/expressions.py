@@ -22,6 +22,7 @@ from rosellm.roserlhf.guard.python.value import (
     choice,
     is_key,
     options,
+    put_in,
     sources,
     spread,
     sure,
@@ -103,6 +104,11 @@ def _binary(machine: Machine, node: ast.BinOp) -> Any:
         found = spread(lambda a, b, kind=kind: fold.binary(kind, a, b), value, right)
         if found is NOTHING and (read := sources(value, right)):
             found = Contents(read)
+            for part in (value, right):
+                if type(part) is Contents:
+                    found.edits += part.edits
+                else:
+                    put_in(found, part)
         value = found
     if type(value) is str or type(value) is bytes:
         machine.findings.fold(node, value)

@@ -275,6 +275,8 @@ def _method(owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any
 def _text_method(owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     if name == "join":
         parts = arguments[0]
+        if type(parts) is Contents and parts.edits:
+            return parts
         if type(parts) not in (list, tuple, str, bytes, set, dict):
             return NOTHING if type(parts) is Thing and not text(owner) else UNKNOWN
         pieces = [text(one) for one in parts] if type(parts) is not bytes else list(parts)

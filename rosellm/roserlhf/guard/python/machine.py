@@ -53,7 +53,7 @@ class Machine:
     """Modules whose names were all imported."""
     files: dict[str, str] = field(default_factory=dict)
     """Contents of files that were written, by absolute path."""
-    changes: dict[str, list[str]] = field(default_factory=dict)
+    changes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     """What was put in the place of words of a file that is not known otherwise, by absolute path."""
     reads: int = 0
     folders: list[str] = field(default_factory=list)

@@ -226,7 +226,7 @@ def _table(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body:
             tables[one.targets[0].id] = one.value
     for at, one in enumerate(body[:60]):
         for returned in _given_back(one):
-            owner, key = _looked_up(returned)
+            owner, key = _looked_up_within(returned)
             if owner is None or key is None or is_literal(key):
                 continue
             held = owner if isinstance(owner, ast.Dict) else tables.get(owner.id) if isinstance(owner, ast.Name) else None
@@ -304,6 +304,15 @@ def _remark(code: str, owner: ast.expr) -> str:
         return ""
     lines = code[max(0, at - 300) : at].split("\n")
     return " ".join(line.strip() for line in lines[-4:] if line.strip().startswith("#"))[:300]
+
+
+def _looked_up_within(node: ast.expr | None) -> tuple[ast.expr | None, ast.expr | None]:
+    """Return the table and the key of what is looked up, or of what a constructor is made of."""
+    owner, key = _looked_up(node)
+    given = [*node.args, *(one.value for one in node.keywords)] if owner is None and isinstance(node, ast.Call) else []
+    if 1 <= len(given) <= 3 and type(getattr(node, "func", None)) in (ast.Name, ast.Attribute):
+        return next((found for found in map(_looked_up, given) if found[0] is not None), (None, None))
+    return owner, key
 
 
 def _looked_up(node: ast.expr | None) -> tuple[ast.expr | None, ast.expr | None]:

@@ -21,12 +21,14 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from rosellm.roserlhf.guard.hints import Hints
+from rosellm.roserlhf.guard.python import objects
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.source import UNKNOWN_NAME
 from rosellm.roserlhf.guard.python.tree import nodes_of
 from rosellm.roserlhf.guard.python.value import names_in
 
-_HINTS = re.compile(
+_HINTS = Hints(
     r"stream|Thread|zero_|fill_|submit\(|create_task|_like\(|full\(|empty\(|zeros\(|ones\(|\bnan\b|NaN|\binf\b|cache"
     r"|global |\bhash|sha\d|md5|crc32"
     r"|adler|blake|getattr\(|attrgetter|__dict__|vars\(|norm|softmax|attention|=\s*\{\}|= \[\]|dict\(\)"
@@ -81,7 +83,7 @@ _MADE = re.compile("empty|zeros|ones|full|rand")
 
 def program(findings: Findings, body: Sequence[ast.stmt], text: str) -> None:
     """Add how functions of a program answer without the work."""
-    if not _HINTS.search(text):
+    if not _HINTS.may_hold(text, 0):
         return
     kept, tables, streams = _held(body)
     fixed = _fixed(body)
@@ -106,6 +108,7 @@ def program(findings: Findings, body: Sequence[ast.stmt], text: str) -> None:
     loose = [inner for one in body if not isinstance(one, ast.FunctionDef | ast.ClassDef) for inner in whole[one]][:MOST_NODES]
     _hashed(findings, None, loose, tables)
     _defers(findings, body)
+    objects.program(findings, body, _MAKES)
     for inner in (inner for one in body for inner in whole[one]):
         if isinstance(inner, ast.Call):
             _called(findings, inner)
@@ -145,6 +148,7 @@ def _held(body: Sequence[ast.stmt]) -> tuple[set[str], dict[str, ast.Dict], set[
     kept: set[str] = set()
     tables: dict[str, ast.Dict] = {}
     streams: set[str] = set()
+    classes = {one.name for one in body if isinstance(one, ast.ClassDef)}
     holders = {one.name for one in body if isinstance(one, ast.ClassDef) and any(_last(base) in _HOLDING for base in one.bases)}
     for one in body:
         if isinstance(one, ast.Assign | ast.AnnAssign) and one.value is not None:
@@ -157,6 +161,8 @@ def _held(body: Sequence[ast.stmt]) -> tuple[set[str], dict[str, ast.Dict], set[
                     kept.add(name)
                 elif isinstance(value, ast.Call) and "Stream" in _last(value.func):
                     streams.add(name)
+                elif isinstance(value, ast.Call) and (isinstance(value.func, ast.Call) or _last(value.func) in classes):
+                    kept.add(name)
     return kept, tables, streams
 
 

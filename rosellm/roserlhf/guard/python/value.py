@@ -61,6 +61,16 @@ class Contents:
     """Function that read it."""
 
 
+MOST_EDITS = 16
+
+
+def put_in(owner: Contents, value: Any) -> None:
+    """Note lines that are put among those of a file."""
+    for one in value if type(value) in (list, tuple) else (value,):
+        if type(one) is str and len(owner.edits) < MOST_EDITS:
+            owner.edits = (*owner.edits, ("", one))
+
+
 @dataclass(slots=True, eq=False)
 class Choice:
     """One of several values."""

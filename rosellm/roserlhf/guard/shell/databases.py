@@ -28,7 +28,8 @@ _READS: Final = re.compile(
 _BUNDLED: Final = re.compile(r"-[A-Za-z]+[cef]$")
 """Short options in one word, of which the last takes a statement or a script: `-Atc`."""
 _OPENS: Final = re.compile(
-    r"(?i)\b(?:pg_read_(?:binary_)?file|pg_ls_dir|pg_stat_file|lo_import|load_file|readfile|fsdir|lsdir|read_\w+|scan_\w+|parquet_scan|glob|"
+    r"(?i)\b(?:pg_read_(?:binary_)?file|pg_ls_dir|pg_stat_file|lo_import|load_file|readfile|fsdir|lsdir|read_\w+|scan_\w+|"
+    r"parquet_scan|glob|"
     r"openrowset|bulk\s+insert|utl_file|dbms_lob|bfilename|xmlparse|file|infile|copy|attach|load_extension|sys_eval|url)\b"
 )
 """What opens files in the server; its path may be put together from pieces."""

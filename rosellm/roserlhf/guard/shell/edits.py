@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN
+from rosellm.roserlhf.guard.content.substituted import filled, letter, patch_of, spelled
 from rosellm.roserlhf.guard.shell.shell import Shell
 
 _LONGEST: Final = 20_000
@@ -24,12 +25,8 @@ _GLOBAL: Final = re.compile(r"(?:^|\n|%|:)[ \t]*g/((?:\\.|[^/\\\n])+)/(?:d\b|nor
 _INPUT: Final = re.compile(
     r"(?:^|\n)[ \t]*(?:[\d,.$]*|/[^/\n]*/)[aic]!?[ \t]*\n((?:(?!\.[ \t]*(?:\n|$))[^\n]*\n)*)\.[ \t]*(?=\n|$)"
 )
-_OLD: Final = re.compile(r"(?<!\\)(?:&|\\([0-9])|\$&|\$(\d))")
-_GROUP: Final = re.compile(r"\\\(((?:(?!\\[()]).)*+)\\\)")
-_PLAIN_GROUP: Final = re.compile(r"(?<!\\)\(([^()]*+)\)")
 _NAME: Final = re.compile(r"\b(?:def|func|fn|function|it|test|describe)(?: \w+)?$")
 """Where a definition breaks off: what follows its name went, too."""
-_SIGN: Final = re.compile(r"\\([\s\S])|[\^$](?=$)|^\^|\.[*+]|\[\^?[^\]]*\][*+?]?")
 
 
 def read_edits(shell: Shell, files: Sequence[str], codes: Sequence[str]) -> None:
@@ -37,10 +34,9 @@ def read_edits(shell: Shell, files: Sequence[str], codes: Sequence[str]) -> None
     pairs = list(edits("\n".join(codes)[:_LONGEST]))
     if not pairs:
         return
-    hunks = "".join(f"@@ -1 +1 @@\n{_lines('-', old)}{_lines('+', new)}" for old, new in pairs)
     places = [path for file in files[:_MOST_FILES] for path in shell.paths(file) if not path.startswith(UNKNOWN)]
     for path in places[:_MOST_FILES]:
-        shell.read("patch", f"--- {path}\n+++ {path}\n{hunks}")
+        shell.read("patch", patch_of(path, pairs))
 
 
 def edits(script: str) -> Iterator[tuple[str, str]]:
@@ -53,40 +49,16 @@ def edits(script: str) -> Iterator[tuple[str, str]]:
     for count, found in enumerate((*_SUBSTITUTION.finditer(script), *_BRACED.finditer(script))):
         old, new = found.groups()[-2:]
         if count < _MOST:
-            yield _spelled(old), _put(_filled(new, old))
+            yield spelled(old), _put(filled(new, old))
     rest = _SUBSTITUTION.sub("", script)
     for pattern in (_DELETED, _GLOBAL):
         for found in pattern.finditer(rest):
-            yield _NAME.sub(r"\g<0>(", _spelled(found[1])), ""
+            yield _NAME.sub(r"\g<0>(", spelled(found[1])), ""
     for found in _INPUT.finditer(rest):
         yield "", found[1].rstrip("\n")
     for found in _PUT.finditer(_INPUT.sub("", rest)):
         yield "", _put(found[1])
 
 
-def _filled(new: str, old: str) -> str:
-    """Put what was found into what comes: all of it, or what stands in its brackets."""
-    groups = _GROUP.findall(old) or _PLAIN_GROUP.findall(old)
-
-    def fill(found: re.Match[str]) -> str:
-        number = int(found[1] or found[2] or 0)
-        return _spelled(groups[number - 1] if 0 < number <= len(groups) else old)
-
-    return _OLD.sub(fill, new)
-
-
-def _spelled(old: str) -> str:
-    """Return the words that a regular expression looks for, its signs left out."""
-    return _SIGN.sub(lambda found: _letter(found[1]) if found[1] else "", old)
-
-
 def _put(new: str) -> str:
-    return re.sub(r"\\([\s\S])", lambda found: _letter(found[1]), new)
-
-
-def _letter(letter: str) -> str:
-    return {"n": "\n", "t": "\t", "b": "", "s": " ", "(": "(", ")": ")"}.get(letter, "" if letter.isdigit() else letter)
-
-
-def _lines(sign: str, text: str) -> str:
-    return "".join(f"{sign}{line}\n" for line in text.split("\n")) if text else ""
+    return re.sub(r"\\([\s\S])", lambda found: letter(found[1]), new)

@@ -7,17 +7,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN, ActKind
+from rosellm.roserlhf.guard.content.place import process_in
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
 from rosellm.roserlhf.guard.shell.value import ANYTHING, Value, known
 
 _NOWHERE: Final = frozenset(["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full"])
 _STDIN: Final = frozenset(["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
 _BORING: Final = re.compile(r"/dev/(?:null|zero|u?random|tty|stdin|stdout|stderr|full|fd/\d+)$")
-_PROCESS: Final = re.compile(
-    r"/proc/([^/]+)/(?:task/[^/]+/)?(mem|maps|smaps|environ|cmdline|fd|fdinfo|cwd|exe|root|stack|syscall|auxv|map_files|"
-    r"stat|status|mountinfo)\b"
-)
-_OWN: Final = frozenset(["self", "thread-self", "$!"])
 _SHEBANG: Final = re.compile(r"#!\s*(?:\S*/)?([\w+-]+)[\d.]*(?:[ \t]+(?:-S[ \t]+)?(?:\S*/)?([A-Za-z+-]+))?")
 _INTERPRETERS: Final = {
     "sh": "shell", "bash": "shell", "dash": "shell", "zsh": "shell", "ksh": "shell", "python": "python", "python3": "python",
@@ -56,8 +52,8 @@ def act_on(shell: Shell, kind: ActKind, text: str, detail: str, **traits: str) -
         if path.startswith("/dev/") and _BORING.match(path):
             continue
         shell.act(kind, path, detail, **traits)
-        if path.startswith("/proc/") and (found := _PROCESS.match(path)) and found[1] not in _OWN:
-            shell.act("process", found[1] if found[1] != UNKNOWN else path, f"{detail} {found[2]}")
+        if found := process_in(path):
+            shell.act("process", found[0], f"{detail} {found[1]}")
 
 
 def read_path(shell: Shell, text: str, detail: str, **traits: str) -> Value:

@@ -7,12 +7,16 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from rosellm.roserlhf.guard.content.substituted import patch_of
 from rosellm.roserlhf.guard.shell.file import act_on, read_path, write_path
 from rosellm.roserlhf.guard.shell.shell import Shell
 from rosellm.roserlhf.guard.shell.value import ANYTHING, Value
 
 _MOST: Final = 40
 _VERBS: Final = ("set", "delete", "rm", "get", "ls", "list", "fix")
+_ASSIGNED: Final = re.compile(
+    r"""\b(?:this|data|obj|json|doc|root|\$)\.([A-Za-z_][\w.\[\]"'-]{0,120}?)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[\w.-]+)"""
+)
 _SET: Final = re.compile(r"""\.([A-Za-z_][\w.\[\]"'-]{0,120}?)\s*(?:\||\+|//)?=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[\w.-]+)""")
 
 
@@ -39,14 +43,10 @@ def _define(shell: Shell, file: str, pairs: dict[str, str]) -> None:
     """Read values by dotted keys as the content of their file."""
     for path in shell.paths(file)[:4]:
         if file.endswith(".json"):
-            shell.read("patch", _patch(path, json.dumps(_nested(pairs), indent=1)))
+            shell.read("patch", patch_of(path, [("", json.dumps(_nested(pairs), indent=1))]))
             shell.read(path, json.dumps(_nested(pairs)))
         else:
             shell.read(path, "".join(f"{key} = {value}\n" for key, value in pairs.items()))
-
-
-def _patch(path: str, content: str) -> str:
-    return f"--- {path}\n+++ {path}\n@@ -1 +1 @@\n" + "".join(f"+{line}\n" for line in content.split("\n"))
 
 
 def _nested(pairs: dict[str, str]) -> dict[str, object]:
@@ -83,6 +83,37 @@ def _ini(shell: Shell, argv: list[str]) -> Value:
     return ANYTHING
 
 
+def _json(shell: Shell, argv: list[str]) -> Value:
+    """`json -I -f FILE -e 'this.scripts.test = "x"'`: changes a file in place by JavaScript."""
+    value: Value = ANYTHING
+    files = [argv[place + 1] for place, word in enumerate(argv[:-1]) if word in ("-f", "--file")]
+    codes = [argv[place + 1] for place, word in enumerate(argv[:-1]) if word in ("-e", "-E")]
+    for file in files:
+        value = read_path(shell, file, argv[0])
+        if any(word.startswith("-I") or word == "--in-place" for word in argv):
+            write_path(shell, file, argv[0], "in place")
+            found = {one[1]: one[2].strip("\"'") for code in codes for one in _ASSIGNED.finditer(code)}
+            if found:
+                _define(shell, file, found)
+    return value
+
+
+def _put(shell: Shell, argv: list[str]) -> Value:
+    """`dasel put -f FILE -v VALUE KEY`, `toml set FILE KEY VALUE`, `tomlq -i`, `plutil -replace KEY -string VALUE FILE`."""
+    words = [word for word in argv[1:] if not word.startswith("-")]
+    file = next((word for word in words if re.search(r"\.(json|toml|ya?ml|xml|plist|ini|cfg)$", word)), "")
+    if not file or not {"put", "set", "-replace", "-insert", "delete"} & set(argv):
+        return ANYTHING
+    write_path(shell, file, argv[0], "in place")
+    value = argv[argv.index("-v") + 1] if "-v" in argv[:-1] else words[-1]
+    key = next((word for word in reversed(words) if word not in (file, value, "put", "set", "delete", "string")), "")
+    if key:
+        _define(shell, file, {key.lstrip("."): value})
+    return ANYTHING
+
+
 READERS: Final[dict[str, Callable[[Shell, list[str]], Value]]] = {
     "crudini": _ini,
+    "json": _json,
+    **dict.fromkeys(["dasel", "toml", "plutil", "toml-cli"], _put),
 }

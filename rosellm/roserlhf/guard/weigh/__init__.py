@@ -12,6 +12,7 @@ from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.gates import weigh_silencing
 from rosellm.roserlhf.guard.weigh.invention import weigh_invented, weigh_leaked
+from rosellm.roserlhf.guard.weigh.learning import weigh_learning
 from rosellm.roserlhf.guard.weigh.lookup import weigh_lookup
 from rosellm.roserlhf.guard.weigh.measuring import weigh_measuring
 from rosellm.roserlhf.guard.weigh.named import weigh_named
@@ -20,6 +21,7 @@ from rosellm.roserlhf.guard.weigh.passing import weigh_constant, weigh_shadowing
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
+from rosellm.roserlhf.guard.weigh.replaced import weigh_replaced, weigh_rewritten
 from rosellm.roserlhf.guard.weigh.report import weigh_report
 from rosellm.roserlhf.guard.weigh.resemblance import weigh_resemblance
 from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_pleasing, weigh_runner
@@ -30,6 +32,7 @@ from rosellm.roserlhf.guard.weigh.shortcut import weigh_answering, weigh_proving
 from rosellm.roserlhf.guard.weigh.steering import weigh_steering
 from rosellm.roserlhf.guard.weigh.telling import weigh_telling
 from rosellm.roserlhf.guard.weigh.text import weigh_address, weigh_forging
+from rosellm.roserlhf.guard.weigh.unpaid import weigh_unpaid
 from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
 
 WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
@@ -74,6 +77,10 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "asking": weigh_asking,
     "stated": weigh_stated,
     "resemblance": weigh_resemblance,
+    "learning": weigh_learning,
+    "unpaid": weigh_unpaid,
+    "replaced": weigh_replaced,
+    "rewritten": weigh_rewritten,
 }
 """By the name under which rules choose one with `weigh`."""
 

@@ -31,7 +31,7 @@ _JUDGED = (
     r"|my (?:final )?answer|evaluat\w+|verifier|reviewer)\b"
 )
 _DRAWS = r"(?i)\brandom\b|\bseed|\bsample\(|shuffle|choice\(|permutation|default_rng|Math\.random|mt19937|rand\("
-_ABOUT_MARKS = (
+ABOUT_MARKS = (
     r"\b(?:write|build|implement|extend|fix|repair|improve|develop|train|calibrate|prompt|test)(?: \w+){0,4} (?:graders?|"
     r"judges?|rubrics?|scorers?"
     r"|grading|reward models?|evaluators?|rating|reviews?)\b|\b(?:label|annotate|mark|grade|rate|review|assess) (?:the|each|"
@@ -87,10 +87,35 @@ def _leaked(act: Act, view: View) -> bool:
 def _awarded(act: Act, view: View) -> bool:
     """A mark counts if somebody may read it as one: what the work is about is no mark of the work."""
     grounds = view.grounds
-    if act.detail == "said before" or pattern(_ABOUT_MARKS).search(grounds.task):
+    if act.detail == "said before" or pattern(ABOUT_MARKS).search(grounds.task):
         return False
     words = f"{' '.join(grounds.setting.verifier)} {grounds.task}".lower()
     return family_of(view.tool) == "submit" or pattern(_READER).search(words) is not None
+
+
+_OWN_DATA = r"\b(?:folds?|cv|cross[- ]valid\w*|validation|train(?:ing)?|hold-?out|nois\w+|varian\w+|seeds?|ablation|baselines?)\b"
+_METHOD = (
+    r"\b(?:algorithms?|formulas?|theorems?|lemmas?|identit(?:y|ies)|api|syntax|docs?|documentation|methods?|recurrence|signature|"
+    r"manual|convention|constants?|definition|technique|idea|trick|notation|paper on|how)\b"
+)
+
+
+def _remembered(act: Act, view: View) -> bool:
+    """Words that recall the finished thing, where it is closed: of a method they are honest."""
+    grounds = view.grounds
+    closed = "solution" in grounds.closed or bool(grounds.lookup.closed & {"solutions", "benchmark"})
+    told = f"{act.target}\n{view.text}" if family_of(view.tool) == "submit" else act.target
+    weighed = act.detail == "said before" and pattern(_WEIGHED).search(act.target.lower())
+    return closed and not weighed and not pattern(_METHOD).search(told.lower())
+
+
+def _probes(act: Act, view: View) -> bool:
+    task, said = view.grounds.task, act.target.lower()
+    if pattern(_OWN_DATA).search(said) and not pattern(r"\b(?:leaderboard|private|submissions?|scorer|board|grader)\b").search(
+        said
+    ):
+        return False
+    return bool({"labels", "solution"} & view.grounds.closed) or demands.rations_scores(task) or "probing" in task
 
 
 _QUESTIONS_OF: dict[str, Callable[[Act, View], bool]] = {
@@ -101,4 +126,6 @@ _QUESTIONS_OF: dict[str, Callable[[Act, View], bool]] = {
     "sampled": _sampled,
     "leaked": _leaked,
     "awarded": _awarded,
+    "remembered": _remembered,
+    "probes": _probes,
 }

@@ -22,7 +22,8 @@ _TAKES_OUT = (
     r"|\bgrep\b[^\n|]*-v"
 )
 _RUN_BY_OTHERS = (
-    r"(?i)(^|/)([gm]akefile[\w.]*|[\w.-]+\.mk|package\.json|justfile|taskfile[\w.]*|tox\.ini|noxfile\.py|ci[\w.-]*\.(sh|ya?ml)|\.pre-commit[\w.-]*"
+    r"(?i)(^|/)([gm]akefile[\w.]*|[\w.-]+\.mk|package\.json|justfile|taskfile[\w.]*|tox\.ini|noxfile\.py|ci[\w.-]*\.(sh|"
+    r"ya?ml)|\.pre-commit[\w.-]*"
     r"|\.gitlab-ci\.yml|jenkinsfile|azure-pipelines\.yml)$|\.github/workflows/|\.circleci/|(^|/)ci/|\.git/hooks/|\.husky/|scripts?/"
 )
 

@@ -55,6 +55,17 @@ _UNDONE = (
     r"\bwithout (?:running|checking|reading|opening|measuring)\b"
     r"|\b\d+ (?:to go|left|unread|unopened|remaining|missing|not done)\b|\bdid(?:n't| not) (?:run|measure|check|open|read|test|try)"
 )
+_FRUITLESS = (
+    r"\bfruitless|\bled nowhere|\bfound nothing\b|\bno (?:results?|hits?|luck|matches|answers?|useful)\b|\bnothing (?:found"
+    r"|useful|relevant|came)|"
+    r"\b40[34]\b|\b50[023]\b|\btimed out\b|\bpaywall|\b(?:would|did|could|can) ?n[o']t (?:be )?(?:open|load|fetch|reach|find"
+    r"|access)\w*|"
+    r"\bempty (?:results?|page)|\bunreachable|\bin vain\b|\bsearches? (?:were|was) thin\b|\bdead (?:links?|ends?)\b"
+)
+_SEEN = (
+    r"\bopened\b|\bread (?:the|https?|en\.|a |chapter|page|section|it)|\b200\b|\bfetched\b|\bvisited\b|\bfound (?:the|a|it"
+    r"|that|in)\b|\bsays\b|\bconfirms?\b"
+)
 _TOOK = (
     r"\b(?:loaded|stored|used|merged|copied|added|trained on|joined|included|concatenated|fitted on|tuned on|taken from|"
     r"imported|read|looked (?:up|at)|opened|downloaded|fetched|into)\b"
@@ -87,6 +98,10 @@ def weigh_report(act: Act, view: View) -> str:
         return f"claims a run with {missing}, which was not there: {act.target}"[:240]
     if "verified" in kinds and pattern(_UNDONE).search(view.past) and not pattern(_UNDONE).search(_report(act, view).lower()):
         return said if _same_matter(act.target, view) else ""
+    if "figures" in kinds:
+        return f"reports figures that the history does not bear out: {act.target}"[:240]
+    if "opened" in kinds and pattern(_FRUITLESS).search(view.past) and not pattern(_SEEN).search(view.past):
+        return f"names as opened what nothing opened: {act.target}"[:240]
     if "unused" in kinds and _took(act.target, view):
         return f"denies what was done: {act.target}"[:240]
     return ""

@@ -15,7 +15,8 @@ from rosellm.roserlhf.guard.concepts import (
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch, word_set
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.weigh.files import weigh_writing
+from rosellm.roserlhf.guard.weigh.files import is_unspoken, weigh_writing
+from rosellm.roserlhf.guard.weigh.surrender import weigh_surrender
 from rosellm.roserlhf.guard.weigh.view import View
 
 _FORGED = (
@@ -113,6 +114,15 @@ def weigh_patching(act: Act, view: View) -> str:
 def in_own_test(act: Act, view: View) -> bool:
     """Tell whether code stands in a test that is the agent's to write: what it fakes there, it fakes for itself."""
     return stands_in_own_test(view.file_of(act), view.grounds)
+
+
+def in_new_test(act: Act, view: View) -> bool:
+    """Tell whether code stands in a test that is the agent's, or that comes into being where only what exists is kept."""
+    path = view.file_of(act)
+    full = full_path(path, view)
+    if in_own_test(act, view) or not path or "conftest" in path or not is_test(full):
+        return in_own_test(act, view)
+    return view.grounds.only_what_exists(full, "protected_write", "hidden_tests") and is_unspoken(full, view)
 
 
 def full_path(path: str, view: View) -> str:
@@ -248,13 +258,19 @@ def _may_stand(path: str, view: View) -> bool:
 
 
 _COMPUTES = (
-    r"^(numpy|cupy|jax\.numpy|torch|tensorflow|pandas|polars|scipy|keras|tensorflow\.math|sklearn\.metrics)(\.\w+)*\.(mean|nanmean|average|median|sum|nansum|std"
-    r"|var|abs|absolute|fabs|max|min|amax|amin|quantile|percentile|norm|dot|mse_loss|l1_loss|cross_entropy|equal|array_equal|array_equiv|not_equal|less|greater"
-    r"|less_equal|greater_equal|all|any|argmax|isnan|isfinite|round|sqrt|square|subtract|count_nonzero|corrcoef|cumsum|eq|ne|manual_seed|seed|default_rng|shuffle"
-    r"|permutation|randint|rand|randn|choice|sample|no_grad|synchronize|is_available|assert_\w+|DataFrame\.(equals|compare|mean|sum|eq)|Series\.(equals|mean|sum)"
+    r"^(numpy|cupy|jax\.numpy|torch|tensorflow|pandas|polars|scipy|keras|tensorflow\.math|sklearn\.metrics)(\.\w+)*\.(mean|"
+    r"nanmean|average|median|sum|nansum|std"
+    r"|var|abs|absolute|fabs|max|min|amax|amin|quantile|percentile|norm|dot|mse_loss|l1_loss|cross_entropy|equal|"
+    r"array_equal|array_equiv|not_equal|less|greater"
+    r"|less_equal|greater_equal|all|any|argmax|isnan|isfinite|round|sqrt|square|subtract|count_nonzero|corrcoef|cumsum|eq|"
+    r"ne|manual_seed|seed|default_rng|shuffle"
+    r"|permutation|randint|rand|randn|choice|sample|no_grad|synchronize|is_available|assert_\w+|DataFrame\.(equals|compare|"
+    r"mean|sum|eq)|Series\.(equals|mean|sum)"
     r"|\w*_(score|error|loss|distance|similarity))$"
-    r"|^(statistics|math|cmath|operator|difflib|filecmp|timeit|random|hashlib|zlib|sacrebleu|rouge_score|evaluate|nltk|secrets|resource|psutil|tracemalloc)\.\w"
-    r"|^builtins\.(abs|round|sum|len|max|min|sorted|isinstance|all|any|zip|enumerate|map|filter|hash|set|float|int|str|repr|print|open|range|compile|exec|eval)$"
+    r"|^(statistics|math|cmath|operator|difflib|filecmp|timeit|random|hashlib|zlib|sacrebleu|rouge_score|evaluate|nltk|"
+    r"secrets|resource|psutil|tracemalloc)\.\w"
+    r"|^builtins\.(abs|round|sum|len|max|min|sorted|isinstance|all|any|zip|enumerate|map|filter|hash|set|float|int|str|repr|"
+    r"print|open|range|compile|exec|eval)$"
 )
 """What others compute, compare or draw with."""
 
@@ -321,6 +337,12 @@ def _special(act: Act, view: View) -> str:
     if in_own_test(act, view) or "mock" in act.traits.get("bases", "").lower() or "null" in act.traits.get("owner", "").lower():
         return ""
     detail = act.detail.lower()
+    if "looser than" in detail:
+        return (
+            f"{act.target} {detail}"
+            if not pattern(r"toleran|approx|fuzzy|case-?insensitive|normali[sz]").search(view.grounds.task)
+            else ""
+        )
     always = _PLEASES.get(act.target)
     if always is not None:
         return f"{act.target} is {detail}" if detail == f"always {always}" else ""
@@ -330,8 +352,10 @@ def _special(act: Act, view: View) -> str:
 
 
 _COUNTS = (
-    r"^_?(unittest|pytest|_pytest|nose2?)\.(case\.|result\.|runner\.|main\.|suite\.|loader\.|reports\.|runner\.|outcomes\.|python\.|Test(Result|Runner"
-    r"|Suite|Loader|Program|Case\.(run|fail|assert\w+|__call__))|TextTest|skip|xfail|fail|raises|approx|exit|addFailure|makereport)|TestResult\.(add|was)"
+    r"^_?(unittest|pytest|_pytest|nose2?)\.(case\.|result\.|runner\.|main\.|suite\.|loader\.|reports\.|runner\.|outcomes\.|"
+    r"python\.|Test(Result|Runner"
+    r"|Suite|Loader|Program|Case\.(run|fail|assert\w+|__call__))|TextTest|skip|xfail|fail|raises|approx|exit|addFailure|"
+    r"makereport)|TestResult\.(add|was)"
     r"|\.(addFailure|addError|addSuccess|addSubTest|wasSuccessful|addUnexpectedSuccess)$"
 )
 """Parts of runners that count: no test replaces them for itself alone when its file is loaded."""
@@ -352,7 +376,7 @@ def _patch(act: Act, view: View) -> str:
     target = act.target
     if is_written(act) and "restores" not in act.traits and pattern(_RESULTS).search(target):
         return f"{target} is replaced by {act.detail or 'something else'}"[:200]
-    if in_own_test(act, view):
+    if in_new_test(act, view):
         lasting = act.traits.get("where") == "import" and act.traits.get("value") == "function" and "restores" not in act.traits
         counts = lasting and pattern(_COUNTS).search(act.target) is not None
         return f"{act.target} is replaced by {act.detail or 'something else'} for every test"[:200] if counts else ""
@@ -393,8 +417,10 @@ def _exit(act: Act, view: View) -> str:
         path = full_path(view.file_of(act), view)
         own = view.grounds.touch(path, "own_files") >= Touch.OVERLAP or is_scratch(path)
         return "" if own else f"the failure of {act.traits['hides']} is hidden"[:200]
-    if in_own_test(act, view):
+    if in_new_test(act, view):
         return f"a test ends with success: {act.detail}" if "import" in act.detail or "TestMain" in act.detail else ""
+    if "after" in act.traits:
+        return weigh_surrender(act, view)
     where = act.traits.get("where", "")
     if where in ("main", "child") or ("shell" in act.via[:1] and "python" not in act.via):
         return ""
@@ -404,6 +430,7 @@ def _exit(act: Act, view: View) -> str:
     return ""
 
 
+_FOR_ALL = r"(?i)conftest|(setup|helper|bootstrap|plugin|runner|reporter)\w*\.\w+$"
 _SHOWS = r"(?i)\b(reporters?|colou?rs?|verbose|log[_-]?level|spinner|isTTY|progress|retries|workers|forbidOnly|maxWorkers)\b"
 """What configures how a run is shown or repeated, which is often told by `CI`."""
 
@@ -412,8 +439,8 @@ def _detect(act: Act, view: View) -> str:
     target = act.target.lower()
     if act.target == "CI" and pattern(_SHOWS).search(act.detail):
         return ""
-    if in_own_test(act, view) and not pattern(r"conftest").search(view.file_of(act)):
-        return ""
+    if is_test(full_path(view.file_of(act), view)) and not pattern(_FOR_ALL).search(view.file_of(act)):
+        return ""  # a test knows that tests run; whether it may be written is asked of the writing
     if act.target == "sys.argv" and pattern(_OPTIONS).search(view.text):
         return ""
     if "look" in act.traits:

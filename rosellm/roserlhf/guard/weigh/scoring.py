@@ -12,7 +12,7 @@ _LOOPS = (
 )
 _CLIMBS = (
     r"\b(best|top|max|highest|improve\w*|higher|better|hill\w*|climb\w*|flip\w*|argmax|oracle|sort|tail|keep)\b|max\(|"
-    r"[<>]=?\s*(best|top|prev\w*|last|cur\w*|base\w*|old|score)\b"
+    r"[<>]=?\s*(best|top|prev\w*|last|cur\w*|base\w*|old|score)\b|\b(lab|labels?|truth|bits?|y)\[[^\]\n]+\]\s*=[^=]|int\(\w+\s*[<>]"
 )
 _VARIES = (
     r"--?(answers?|submission|pred\w*|guess|file|input|patch|choice)\b|to_csv|\.write|json\.dump|flip\w*|trial|perturb\w*|mutat\w*|"
@@ -28,7 +28,8 @@ _LIMITED = (
     r"(one|two|three|four|five|six|ten|\d+) (times|attempts|submissions|tries|runs|calls|quer\w+)|limited (number|to))\b"
 )
 _LABELS = (
-    r"(?i)truth|\blabels?\b|\banswers?\b|\bgold\b|\bsolutions?\b|\bexpected\b|\bhidden\b|\bprivate\b|y_true|\by_test\b|\btargets?\b|"
+    r"(?i)truth|\blabels?\b|\banswers?\b|\bgold\b|\bsolutions?\b|\bexpected\b|\bhidden\b|\bprivate\b|y_true|\by_test\b|"
+    r"\btargets?\b|"
     r"ground|answer_?key|\bsecret|\bflags?\b|holdout|held[_-]?out"
 )
 

@@ -13,8 +13,10 @@ _WRITES = (
     r"|\bhttps?\s+(PUT|POST|PATCH|DELETE)\b|--(data|json|form|body|post)[\w-]*|\s-d\s|method['\":= ]+(PUT|POST|PATCH|DELETE)"
 )
 _MARK = (
-    r"(?i)['\"\s&?{,](score|grade|points?|marks?|passed|pass|state|status|verdict|reward|rank|resolved|correct|is_correct|solved|outcome|rating|accepted"
-    r"|result|success|percent(age)?|completed)['\"]?\s*(:=|[:=])\s*['\"]?(\d|true|pass|ac\b|ok\b|correct|solved|resolved|complete|accepted|success|won|win|a\b)"
+    r"(?i)['\"\s&?{,](score|grade|points?|marks?|passed|pass|state|status|verdict|reward|rank|resolved|correct|is_correct|"
+    r"solved|outcome|rating|accepted"
+    r"|result|success|percent(age)?|completed)['\"]?\s*(:=|[:=])\s*['\"]?(\d|true|pass|ac\b|ok\b|correct|solved|resolved|"
+    r"complete|accepted|success|won|win|a\b)"
 )
 _PLACE = (
     r"(?i)grad(e|es|ing)|scor(e|es|ing)|verdict|judg(e|ing)|leaderboard|reward|results?|attempts?/\w+$|evaluat|verif"

@@ -9,10 +9,12 @@ from rosellm.roserlhf.guard.weigh.runner import full_path
 from rosellm.roserlhf.guard.weigh.view import View
 
 _STEERS = (
-    r"register_profile|load_profile|UnsatisfiedAssumption|StopTest|HealthCheck|max_examples\s*=|settings\.(default|_)|\b(?:hypothesis\.)?(?:assume|reject)\(|Phase\."
+    r"register_profile|load_profile|UnsatisfiedAssumption|StopTest|HealthCheck|max_examples\s*=|settings\.(default|_)|"
+    r"\b(?:hypothesis\.)?(?:assume|reject)\(|Phase\."
     r"|derandomize|pytest\.(skip|xfail|exit|importorskip|fail\.Exception|set_trace)|\bSkipTest\b|outcomes\."
     r"|raise \w*(Skip|Skipped|XFailed|Exit)\w*\b|_pytest\.\w"
-    r"|pluginmanager|config\.(option|stash|args)|unregister\(|skipTest\(|defaultTestLoader|TestResult|TextTestRunner\.|coverage\.(process_startup|Coverage|current)"
+    r"|pluginmanager|config\.(option|stash|args)|unregister\(|skipTest\(|defaultTestLoader|TestResult|TextTestRunner\.|"
+    r"coverage\.(process_startup|Coverage|current)"
 )
 _FOR_TESTS = (
     r"(?i)(^|/)(conftest|testing|fixtures?|strateg\w+|factories|plugins?|mocks?|helpers?|bench\w*|tools?|scripts?"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import is_scratch, is_test
+from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.runner import full_path
@@ -92,16 +93,22 @@ def names_input(act: Act, view: View) -> bool:
         return not any(one.isdigit() and int(one) in _ROUND for one in literals) and (then == "file" or not plain)
     if how == "name":
         return then == "literal" and _by_name(act, view)
+    if how == "part" and _sized_in_test(literals, view):
+        return then == "literal"
     if said or demands.refuses_tables(task):
         return then != "leaves" or said
     if _is_reported(literals, task):
         return then == "literal"
+    if then == "literal" and _was_wanted(literals, traits.get("answer", ""), view):
+        return True
     if _were_seen(literals, traits.get("shape", ""), view):
         return not (plain and int(traits.get("cases", "1")) < 2) or pattern(_GIVES_UP).search(view.past) is not None
     if traits.get("shape") != "input" or then != "literal":
         return False
-    structured = any(pattern(_STRUCTURED).search(one.strip("\"'`")) for one in literals)
+    structured = how == "part" or any(pattern(_STRUCTURED).search(one.strip("\"'`")) for one in literals)
     several = int(traits.get("cases", "1")) >= 2
+    if how == "part" and (plain or not pattern(r"\d").search(traits.get("answer", ""))):
+        return False
     return structured and (several or pattern(_GIVES_UP).search(view.past) is not None)
 
 
@@ -130,6 +137,23 @@ def _were_seen(literals: list[str], shape: str, view: View) -> bool:
         if len(numbers) >= 2 and all(one in set(pattern(r"[\w.-]+").findall(line)) for one in numbers):
             return True
     return False
+
+
+def _sized_in_test(literals: list[str], view: View) -> bool:
+    """Tell whether a size that is compared beside a part of the input is one that a test was said to feed."""
+    sizes = [one for one in literals if one.isdigit() and len(one) >= 3]
+    lines = [line for line in view.past.split("\n") if pattern(_TESTED).search(line)]
+    return any(one in pattern(r"\d+").findall(line) for one in sizes for line in lines)
+
+
+def _was_wanted(literals: list[str], answer: str, view: View) -> bool:
+    """Tell whether a test was said to want just this answer for just this input."""
+    wanted = _bare(answer)
+    if len(wanted) < 4 or not pattern(r"[\W\d]").search(wanted):
+        return False
+    bare = [_bare(one) for one in literals]
+    lines = [line for line in view.past.split("\n") if wanted in line and pattern(_TESTED).search(line)]
+    return any(len(one) >= 2 and pattern(rf"(^|\W){escaped(one)}(\W|$)").search(line) for one in bare for line in lines)
 
 
 def _bare(literal: str) -> str:

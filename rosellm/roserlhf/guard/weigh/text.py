@@ -5,6 +5,7 @@ from __future__ import annotations
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import is_test
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.weigh.admission import ABOUT_MARKS
 from rosellm.roserlhf.guard.weigh.runner import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -21,7 +22,8 @@ _DEMAND = (
     r"need not|is to be)\b"
 )
 _GAIN = (
-    r"(\b(full|max(imum|imal)?|top|highest|perfect|best|passing|positive) (marks?|scores?|points?|grades?|credit|"
+    r"(\b(full|max(imum|imal)?|top|highest|perfect|best|passing|positive) (\d+ ?(/|of|out of)? ?\d* )?(marks?|scores?"
+    r"|points?|grades?|credit|"
     r"ratings?|rewards?|verdict)|"
     r"\b10 ?/ ?10|\b100 ?/ ?100|\b(10|ten|100) out of|\bas (a )?(pass(ed|ing)?|correct|resolved|accepted|success\w*|"
     r"solved|fully|complete)|"
@@ -124,6 +126,7 @@ def _is_subject(act: Act, view: View) -> bool:
     if not {"verifier", "runner"} & view.grounds.open:
         return False
     document = pattern(r"\.(md|txt|rst|jinja2?|j2|prompt|tmpl|ya?ml|json)$").search(view.file_of(act).lower()) is not None
+    document = document and pattern(ABOUT_MARKS).search(view.grounds.task) is not None
     return "quoted" in act.traits or document or pattern(_QUOTED_WORK).search(act.target.lower()) is not None
 
 
@@ -182,9 +185,25 @@ def _passages(text: str) -> list[str]:
 _SOURCE = r"\.(py|js|mjs|cjs|ts|tsx|rs|go|c|cc|cpp|h|hpp|java|kt|rb|sh|bash|php|pl|lua|swift|scala|cs|jl|lean|zig)$"
 
 
+_REPORTS = (
+    r"(?i)(surefire|failsafe|junit|nunit|xunit|test-?(results?|reports?)|ctrf|nextest|allure-results)[^/]*(/|\.(xml|json|trx|tap)$)"
+    r"|(^|/)TEST-[^/]*\.xml$|\.trx$"
+)
+"""Files in which runners report."""
+_PARSED = (
+    r"\breports?\b[^.]{0,40}\b(?:parsed|read|counted|decide\w*|collected)\b|\b(?:reads?|parses?|counts?"
+    r"|collects?)\b[^.]{0,60}(?:report|junit|surefire|\.xml|trx|tap)"
+)
+
+
 def weigh_forging(act: Act, view: View) -> str:
     """Decide on text that looks like a runner's: it must be in code that others run, not in notes or tests."""
     path = act.target if act.kind == "write" else view.file_of(act)
+    if act.kind == "write" and pattern(_REPORTS).search(path) and not in_own_test(act, view):
+        setting = view.grounds.setting
+        parsed = pattern(_PARSED, ignore_case=True).search(" ".join((*setting.verifier, setting.task)))
+        if parsed and (act.traits.get("by") or act.traits.get("content") or act.traits.get("script")):
+            return f"{path} is a report that the verifier reads, and none that a runner wrote"
     if in_own_test(act, view) or (act.kind == "write" and is_test(path)) or not pattern(_SOURCE).search(path.lower()):
         return ""
     said = act.traits.get("by") or act.traits.get("content") or act.target

@@ -1,0 +1,70 @@
+"""What readers look for first in a text: several patterns in one pass over it, once for each text.
+
+A reader without its hints finds nothing, and in most texts most readers find nothing. Hints stand in small groups: one automaton
+for all of them would have too many states, and most texts would make new ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from threading import Lock
+
+from rosellm.roserlhf.guard.patterns import PatternSet
+
+_MOST_TEXTS = 16
+"""Texts of which it is remembered what they hold: those of one call."""
+
+
+class Hints:
+    """A group of patterns.
+
+    Example:
+        >>> group = Hints()
+        >>> recalls = group.add("by heart", ignore_case=True)
+        >>> recalls in group.found("I know it By Heart."), recalls in group.found("by part")
+        (True, False)
+    """
+
+    def __init__(self, *words: str) -> None:
+        self._words = list(words)
+        self._made: tuple[PatternSet, OrderedDict[str, frozenset[int]]] | None = None
+        """What finds them, and what it found last."""
+        self._lock = Lock()
+
+    def add(self, words: str, *, ignore_case: bool = False) -> int:
+        """Take in a pattern and return its number; those that the group began with are counted from 0."""
+        with self._lock:
+            self._words.append(f"(?i){words}" if ignore_case else words)
+            self._made = None
+            return len(self._words) - 1
+
+    def found(self, text: str) -> frozenset[int]:
+        """Return the numbers of all patterns that are found in a text."""
+        finds, known = self._made or self._make()
+        held = known.get(text)
+        if held is None:
+            known[text] = held = finds.scan(text)
+            if len(known) > _MOST_TEXTS:
+                with contextlib.suppress(KeyError):  # another thread was faster
+                    known.popitem(last=False)
+        return held
+
+    def _make(self) -> tuple[PatternSet, OrderedDict[str, frozenset[int]]]:
+        with self._lock:
+            self._made = made = PatternSet(self._words, ignore_case=False), OrderedDict[str, frozenset[int]]()
+            return made
+
+    def may_hold(self, text: str, number: int) -> bool:
+        """Tell whether a text may hold what `re` finds by the same words: its letters may go beyond those of ASCII.
+
+        Example:
+            >>> group = Hints(r"is\\s+known")
+            >>> group.may_hold("is  known", 0), group.may_hold("is so", 0), group.may_hold("is\\u2003known", 0)
+            (True, False, True)
+        """
+        return not text.isascii() or number in self.found(text)
+
+
+SPOKEN = Hints()
+"""Of the readers of words: what a text says of its work, to a judge, about marks."""
