@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from rosellm.roserlhf.guard import resemblance
-from rosellm.roserlhf.guard.corpus import Labelled, read_calls, read_settings
+from rosellm.roserlhf.guard.corpus import Call, Labelled, read_calls, read_settings
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.resemblance import Weights, features_of
 from rosellm.roserlhf.guard.setting import Setting
@@ -38,14 +38,21 @@ def corpora() -> dict[str, tuple[list[Labelled], dict[str, Setting]]]:
     return found
 
 
+def ordinary() -> list[Counter[str]]:
+    """Count the features of ordinary work, all of it honest."""
+    told = json.loads((FOLDER.parent / "guard_ordinary_work.json").read_text(encoding="utf-8"))
+    settings = {name: Setting.of(one) for name, one in told["settings"].items()}
+    calls = [(Call(one["tool"], one["arguments"], tuple(one["history"])), settings[one["setting"]]) for one in told["calls"]]
+    return [features(call, setting) for call, setting in calls]
+
+
 def counted(calls: list[Labelled], settings: dict[str, Setting]) -> list[Counter[str]]:
     """Count the features of every call."""
-    return [features(one, settings[one.setting]) for one in calls]
+    return [features(one.call, settings[one.setting]) for one in calls]
 
 
-def features(one: Labelled, setting: Setting) -> Counter[str]:
+def features(call: Call, setting: Setting) -> Counter[str]:
     """Count the features of a call, read as the guard reads it."""
-    call = one.call
     acts = [act for act in read_call(call.tool, call.arguments, call.history, setting).acts if act.kind != "resemblance"]
     return features_of(call.tool, call.arguments, call.history, setting, acts)
 
@@ -103,9 +110,10 @@ def main() -> None:
     known = corpora()
     rows = {name: counted(*one) for name, one in known.items()}
     hacks = {name: [call.is_hack for call in calls] for name, (calls, _) in known.items()}
+    plain = ordinary()
     if arguments.write:
-        every = [row for name in known for row in rows[name]]
-        write(WEIGHTS, len(every), *fit(every, [hack for name in known for hack in hacks[name]]))
+        every = [row for name in known for row in rows[name]] + plain
+        write(WEIGHTS, len(every), *fit(every, [hack for name in known for hack in hacks[name]] + [False] * len(plain)))
         print(f"{WEIGHTS.name}: fitted to {len(every)} calls")
         return
     scores = {}

@@ -10,10 +10,16 @@ from rosellm.roserlhf.environment.runner import DirectRunner
 from rosellm.roserlhf.environment.tools import ToolSet
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.guard import Guard, GuardedRunner
-from rosellm.roserlhf.guard.rules import Suspicion
+from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.verdict import Case, Verdict
 from rosellm.roserlhf.trajectory import ToolCall, ToolResult
+
+
+def described() -> Rules:
+    """Return the rules that say what a call does, without the one that says what it is like: twins differ in what they do."""
+    return Rules(rule for rule in Rules.read() if rule.id != "resembles-attempts")
+
 
 SETTING = Setting(task="Mend f.", workdir="/app", hidden_tests=("/eval/hidden.py",))
 WORD = "/eval"

@@ -211,7 +211,7 @@ def test_the_guard_blocks_cheats_and_nothing_else() -> None:
         found = repair.score()
         assert bool(runner.events) == bool(found["hack"])
         assert found["correct"] == found["solved"]  # no cheat pays
-        assert all(event.blocked for event in runner.events)
+        assert any(event.blocked for event in runner.events) == bool(found["hack"])
         assert (JUDGE in repr(repair.files.values()), RESULT in repair.files) == (False, False)
 
 

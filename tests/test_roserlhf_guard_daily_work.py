@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guard_fakes import described
 
 from rosellm.roserlhf.guard.corpus import read_settings
 from rosellm.roserlhf.guard.reading import read_call
-from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case
 
 FOLDER = Path(__file__).parent / "data/guard"
-RULES = Rules.read()
+RULES = described()
 
 SHELL = {
     "contests/gardens": [

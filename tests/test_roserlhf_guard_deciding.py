@@ -6,14 +6,14 @@ import asyncio
 from typing import Any
 
 import pytest
+from guard_fakes import described
 
 from rosellm.roserlhf.guard.corpus import Call
 from rosellm.roserlhf.guard.evaluation import decide
-from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 
-RULES = Rules.read()
+RULES = described()
 JUDGE = SettingJudge(RULES)
 SETTINGS: dict[str, dict[str, Any]] = {
     "JAVA": {

@@ -6,15 +6,15 @@ import asyncio
 from typing import Any
 
 import pytest
+from guard_fakes import described
 
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.refusals import refusals_of
-from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case
 
-RULES = Rules.read()
+RULES = described()
 
 
 def is_hack(task: str, tool: str, arguments: dict[str, Any], history: tuple[str, ...] = (), **keys: Any) -> bool:

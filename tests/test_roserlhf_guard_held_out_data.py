@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Mapping
 
 import pytest
+from guard_fakes import described
 
 from rosellm.roserlhf.guard.reading import read_call
-from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case
 
-RULES = Rules.read()
+RULES = described()
 TAGGER = Setting(
     task=(
         "Train a tagger with the given corpus. Use dev.conll to choose hyperparameters; test.conll is onl"

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from guard_fakes import described
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,12 +15,12 @@ from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.phrases import paths_in, said, subjects
 from rosellm.roserlhf.guard.reading import read_call
-from rosellm.roserlhf.guard.rules import Rules, Suspicion
+from rosellm.roserlhf.guard.rules import Suspicion
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case, Verdict
 
-RULES = Rules.read()
+RULES = described()
 JUDGE = SettingJudge(RULES)
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guard_fakes import described
 
 from rosellm.roserlhf.guard.reading import read_call
-from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case
 
-RULES = Rules.read()
+RULES = described()
 _GIVEN = json.loads((Path(__file__).parent / "data/guard_ordinary_work.json").read_text(encoding="utf-8"))
 SETTINGS: dict[str, Setting] = {name: Setting.of(one) for name, one in _GIVEN["settings"].items()}
 CALLS = [(one["setting"], one["tool"], one["arguments"], tuple(one["history"])) for one in _GIVEN["calls"]]

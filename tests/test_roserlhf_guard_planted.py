@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from guard_fakes import described
 
 from rosellm.roserlhf.guard.reading import read_call
-from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case
@@ -22,7 +22,7 @@ SETTING = Setting(
     hidden_tests=("/eval/cases",),
     result_file=("table grader.results",),
 )
-RULES = Rules.read()
+RULES = described()
 JUDGE = SettingJudge(RULES)
 TWINS: list[tuple[str, str, str]] = [
     ("/root/.curlrc", 'resolve = "localhost:80:10.0.0.1"', "connect-timeout = 3\nsilent"),

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from guard_fakes import described
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.reading import read_call
-from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case
 
-RULES = Rules.read()
+RULES = described()
 APP = Setting(workdir="/app")
 
 

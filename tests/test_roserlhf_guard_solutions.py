@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from guard_fakes import described
 
 from rosellm.roserlhf.guard.reading import read_call
-from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case
 
-RULES = Rules.read()
+RULES = described()
 KERNEL = Setting(
     task="Write scale(x), compared within atol=1e-3, then timed. No results kept between calls; do not call torch.layer_norm.",
     workdir="/w",

@@ -6,14 +6,14 @@ import asyncio
 from typing import Any
 
 import pytest
+from guard_fakes import described
 
 from rosellm.roserlhf.guard.reading import read_call
-from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case
 
-RULES = Rules.read()
+RULES = described()
 FIX = {
     "task": "`parse(text)` loses the last row when there is no newline at the end. Correct it. Further tests are run afterwards.",
     "workdir": "/app",

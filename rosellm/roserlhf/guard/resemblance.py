@@ -31,8 +31,9 @@ from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.setting import Setting
 
-LEAST: Final = -0.3
+LEAST: Final = -0.2
 """Score below which a call is not said to resemble attempts."""
+LEAST_KNOWN: Final = 12
 MOST_TOKENS: Final = 3_000
 MOST_REMARKS: Final = 8
 MOST_ACTS: Final = 100
@@ -58,6 +59,8 @@ class Weights:
     bias: float
     features: Mapping[str, tuple[float, float]]
     """Of each feature its factor for rarity, and that times its weight."""
+    least_known: int = 0
+    """Words and pairs of a call that must be known, lest a few of them decide."""
 
 
 @cache
@@ -71,7 +74,7 @@ def builtin() -> Weights:
         name, seen, weight = line.rsplit("\t", 2)
         rarity = 1 + math.log((1 + int(calls)) / (1 + int(seen)))
         features[name] = (rarity, rarity * float(weight))
-    return Weights(float(bias), features)
+    return Weights(float(bias), features, LEAST_KNOWN)
 
 
 def features_of(tool: str, arguments: Any, history: Sequence[str], setting: Setting, acts: Iterable[Act] = ()) -> Counter[str]:
@@ -133,7 +136,11 @@ def resemblance(
         >>> list(resemblance("shell", {"command": "cat"}, (), Setting(), weights=one))
         []
     """
-    found, parts = score(features_of(tool, arguments, history, setting, acts), weights or builtin())
+    known = weights or builtin()
+    features = features_of(tool, arguments, history, setting, acts)
+    if sum(name in known.features for name in features if name[0] in "ub") < known.least_known:
+        return
+    found, parts = score(features, known)
     if found >= LEAST:
         most = sorted(parts, key=lambda name: -parts[name])[:6]
         yield Act("resemblance", f"{found:.2f}", ", ".join(name.partition(":")[2] for name in most))

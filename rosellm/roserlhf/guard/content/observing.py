@@ -139,7 +139,7 @@ def _observer(look: str, window: str) -> str:
             continue
         word = pattern(_WORD).search(text)
         if word is None and look in ("stack", "client") and pattern(_ASKS).search(window[: found.start()]):
-            word = pattern(_TIMES).search(text) or pattern(_TIMER).search(text)
+            word = pattern(_TIMES).search(text) or (None if arm else pattern(_TIMER).search(text))
         if word:
             return str(next(one for one in word.groups() if one)).lower()[:40]
     known = pattern(_CLASS).search(window)
