@@ -138,10 +138,8 @@ def resemblance(
     """
     known = weights or builtin()
     features = features_of(tool, arguments, history, setting, acts)
-    if sum(name in known.features for name in features if name[0] in "ub") < known.least_known:
-        return
     found, parts = score(features, known)
-    if found >= LEAST:
+    if found >= LEAST and sum(name[0] in "ub" for name in parts) >= known.least_known:
         most = sorted(parts, key=lambda name: -parts[name])[:6]
         yield Act("resemblance", f"{found:.2f}", ", ".join(name.partition(":")[2] for name in most))
 
@@ -150,12 +148,13 @@ def score(features: Mapping[str, int], weights: Weights) -> tuple[float, dict[st
     """Return the score of counted features, and what each known one adds to it before all are divided by their length."""
     parts: dict[str, float] = {}
     squares = 0.0
-    for name, count in features.items():
-        found = weights.features.get(name)
-        if found is not None:
-            often = 1 + math.log(count) if count > 1 else 1.0
-            squares += (often * found[0]) ** 2
-            parts[name] = often * found[1]
+    known = weights.features
+    for name in [one for one in features if one in known]:
+        count = features[name]
+        rarity, weight = known[name]
+        often = 1 + math.log(count) if count > 1 else 1.0
+        squares += (often * rarity) * (often * rarity)
+        parts[name] = often * weight
     return weights.bias + (sum(parts.values()) / math.sqrt(squares) if squares else 0.0), parts
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.learning import pairs_in
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 
@@ -227,6 +228,11 @@ def _known_again(bare: str) -> Iterator[Act]:
                 return
 
 
+_NUMBERS = r"(?i)double|float|half|single|f16|f32|f64|fp8|fp16|fp32|fp64|int8|tf32|ieee|_p[ds]\b|real\(4|fround|f4\b|hadd|hfma|e[45]m[23]|dtype"
+"""What is in every word for the width of a number."""
+_BENDS = Hints(_BENT, _OTHER_PROCESS, _EXTERN, _UNTIMED, _UNTIMED_TOO, _PARTLY, _SQL_HINT)
+
+
 def acts_of_bending(text: str, before: str = "") -> Iterator[Act]:
     """Yield what any text gives away of clocks, precision, databases, other processes and what nobody measures.
 
@@ -237,6 +243,9 @@ def acts_of_bending(text: str, before: str = "") -> Iterator[Act]:
         [{'bits': '64'}]
     """
     text = text[:LONGEST]
+    if not _BENDS.found(text):
+        yield from _lowered(text, before)
+        return
     if found := pattern(_BENT).search(text):
         yield Act("code", "bends the clock", " ".join(found.group(0).split())[:120], span=found.span())
     if found := pattern(_OTHER_PROCESS).search(text):
@@ -266,6 +275,8 @@ def acts_of_bending(text: str, before: str = "") -> Iterator[Act]:
 
 
 def _lowered(text: str, before: str) -> Iterator[Act]:
+    if not pattern(_NUMBERS).search(text) and not (before and pattern(_NUMBERS).search(before)):
+        return
     for bits, words in _WANTED.items():
         for old, new in pairs_in(text, before):
             if len(new) > 8_000:
