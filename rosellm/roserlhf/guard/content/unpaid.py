@@ -228,7 +228,10 @@ def _known_again(bare: str) -> Iterator[Act]:
                 return
 
 
-_NUMBERS = r"(?i)double|float|half|single|f16|f32|f64|fp8|fp16|fp32|fp64|int8|tf32|ieee|_p[ds]\b|real\(4|fround|f4\b|hadd|hfma|e[45]m[23]|dtype"
+_NUMBERS = (
+    r"(?i)double|float|half|single|f16|f32|f64|fp8|fp16|fp32|fp64|int8|tf32|ieee|_p[ds]\b|real\(4|fround|f4\b|hadd|hfma|"
+    r"e[45]m[23]|dtype"
+)
 """What is in every word for the width of a number."""
 _BENDS = Hints(_BENT, _OTHER_PROCESS, _EXTERN, _UNTIMED, _UNTIMED_TOO, _PARTLY, _SQL_HINT)
 
