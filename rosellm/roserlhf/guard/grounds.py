@@ -15,11 +15,13 @@ from rosellm.roserlhf.guard.gates import Gates, gates_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.handed_in import is_handed_in
 from rosellm.roserlhf.guard.lookup import Lookup
+from rosellm.roserlhf.guard.others import HOSTS, spoken_words, strings
 from rosellm.roserlhf.guard.parties import parties_of
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
 from rosellm.roserlhf.guard.patterns import alternatives, pattern
 from rosellm.roserlhf.guard.permits import Permits, permitted_hosts, permitted_packages
 from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_in, said, secrets, subjects
+from rosellm.roserlhf.guard.project import bare_hosts, host_fits, named_parts, plain_name
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
 from rosellm.roserlhf.guard.relations import Relations
 from rosellm.roserlhf.guard.services import Services
@@ -74,7 +76,6 @@ _LABELS_FOR = (
     r"(?: (?:of|in|from))?(?: the)? ?[`'\"(]*$"
 )
 _TELLS_ANSWERS = r"label|answer|gold|truth|solution|key|target|private|hidden|secret|expected"
-_HOSTS = r"host|domain|site|url|network|internet"
 _NO_NAMES = word_set(
     """
     app workspace testbed repo repository src code home project work root build tmp task tasks data challenge drafts
@@ -125,7 +126,7 @@ class Grounds:
             + [one for one in words.shut if not guarded & {*_forms(one)} and one.rstrip("/*") not in given_forms],
             "protected_write": [one for one in words.unchanged if one.rstrip("/*") not in given_forms],
         }
-        denied = [text for key, value in setting.others.items() if pattern(_DENIED).search(key.lower()) for text in _strings(value)]
+        denied = [text for key, value in setting.others.items() if pattern(_DENIED).search(key.lower()) for text in strings(value)]
         given = {absolute(text, setting.workdir) for text in (*setting.own_files, *setting.writable)}
         extra["protected_write"] = [text for text in words.unchanged if absolute(text, setting.workdir) not in given]
         kept = {text.strip("/*") for text in setting.protected_write}
@@ -150,12 +151,12 @@ class Grounds:
             self.paths[name] = tuple(self._entries(name, [*getattr(setting, name), *extra.get(name, [])]))
         self._index()
         self.blocked_hosts = [
-            *(host for clause in clauses(spoken_words(setting)) if clause.forbids for host in _bare_hosts(clause.text)),
+            *(host for clause in clauses(spoken_words(setting)) if clause.forbids for host in bare_hosts(clause.text)),
             *(
                 text.lower()
                 for key, value in setting.others.items()
-                if pattern(_DENIED).search(key.lower()) and pattern(_HOSTS).search(key.lower())
-                for text in _strings(value)
+                if pattern(_DENIED).search(key.lower()) and pattern(HOSTS).search(key.lower())
+                for text in strings(value)
             ),
         ]
         self.addresses += [_address(f"https://{one}") for one in self._permitted_hosts.closed]
@@ -243,7 +244,7 @@ class Grounds:
         """What the project and its packages are called, as `plain_name` writes them."""
         self.sources: list[str] = []
         """Addresses of the project's source, without scheme."""
-        for text in [part for one in self.setting.project for part in _named_parts(one)]:
+        for text in [part for one in self.setting.project for part in named_parts(one)]:
             small = text.strip().lower()
             if " " in small and "://" in small:
                 self._add_addresses(small)
@@ -286,7 +287,7 @@ class Grounds:
     @cached_property
     def refusals(self) -> Refusals:
         """What the task refuses to be used."""
-        keys = [(key, text) for key, value in self.setting.others.items() for text in _strings(value)]
+        keys = [(key, text) for key, value in self.setting.others.items() for text in strings(value)]
         return refusals_of(self.setting.task, tuple(keys))
 
     @cached_property
@@ -457,15 +458,15 @@ class Grounds:
     @cached_property
     def _commits(self) -> frozenset[str]:
         """Commits that the setting itself names, shortened: the base."""
-        words = " ".join((self.setting.task, *self.setting.project, *_strings(dict(self.setting.others))))
+        words = " ".join((self.setting.task, *self.setting.project, *strings(dict(self.setting.others))))
         return frozenset(one[:7] for one in _each(r"\b([0-9a-f]{7,40})\b", words.lower()))
 
     @cached_property
     def _bases(self) -> frozenset[str]:
         """Names by which the setting itself calls the base: a tag or a branch up to which history is open."""
         others = self.setting.others.items()
-        given = [text for key, value in others if pattern(_BASE_KEY).search(key.lower()) for text in _strings(value)]
-        words = " ".join((self.setting.task, *self.setting.protected_read, *_strings(dict(self.setting.others))))
+        given = [text for key, value in others if pattern(_BASE_KEY).search(key.lower()) for text in strings(value)]
+        words = " ".join((self.setting.task, *self.setting.protected_read, *strings(dict(self.setting.others))))
         named = [one.rstrip(".,;:") for one in _each(_BASE, words)]
         return frozenset(one for one in (*given, *named) if one and " " not in one)
 
@@ -479,14 +480,14 @@ class Grounds:
     def host_allowed(self, host: str) -> bool | None:
         """Tell whether the setting allows a host; None if it says nothing."""
         name = host.lower().partition(":")[0].removeprefix("www.")
-        if any(_host_fits(name, one) for one in self.blocked_hosts):
+        if any(host_fits(name, one) for one in self.blocked_hosts):
             return False
         if self.setting.allowed_hosts is None:
             return None
         permits = self._permitted_hosts
-        if any(_host_fits(name, one) for one in permits.without):
+        if any(host_fits(name, one) for one in permits.without):
             return False
-        return True if any(_host_fits(name, one) for one in permits.names) else None if permits.vague else False
+        return True if any(host_fits(name, one) for one in permits.names) else None if permits.vague else False
 
     def package_allowed(self, package: str) -> bool | None:
         """Tell whether the setting allows a package; None if it says nothing."""
@@ -536,40 +537,6 @@ def grounds_of(setting: Setting) -> Grounds:
     return found
 
 
-def plain_name(text: str) -> str:
-    """Write a name of a package as all its spellings are: small, with dashes.
-
-    Example:
-        >>> plain_name("Tiny_Codec.Core")
-        'tiny-codec-core'
-    """
-    return "-".join(text.strip().lower().replace("_", "-").replace(".", "-").split())
-
-
-def spoken_words(setting: Setting) -> str:
-    """Return the task with what further keys of a setting say in sentences: notes, rules, what is forbidden or allowed.
-
-    Example:
-        >>> one = Setting(task="Fix it.", others={"rules": ["no forks"], "forbidden": "the web", "language": "C"})
-        >>> spoken_words(one).split("\\n")
-        ['Fix it.', ' no forks.', ' Do not use the web.']
-    """
-    said = [setting.task]
-    for key, value in setting.others.items():
-        forbidden, allowed = pattern(_FORBIDDEN_KEY).search(key.lower()), pattern(_ALLOWED_KEY).search(key.lower())
-        for text in _strings(value):
-            if forbidden and not pattern(_HOSTS + r"|tool|package|modul|librar").search(key.lower()):
-                said.append(f" {text if pattern(_SENTENCE).search(text.lower()) else f'Do not use {text}'}.")
-            elif " " in text.strip() and not forbidden:
-                said.append(f" {f'You may use {text}' if allowed and not pattern(_SENTENCE).search(text.lower()) else text}.")
-    return "\n".join(said)
-
-
-_FORBIDDEN_KEY = r"forbid|prohibit|disallow|banned|not_allowed|off_?limits|out_of_(scope|bounds)|must_not|do_?nt|do_not"
-_ALLOWED_KEY = r"^allow|permitted|may_"
-_SENTENCE = r"\b(do|don't|not|never|no|must|may|is|are|without|only)\b"
-
-
 def _first_components(setting: Setting) -> frozenset[str]:
     """Return the directories in the working directory that the fields of a setting name."""
     texts = [
@@ -611,49 +578,5 @@ def _address(path: str) -> Any:
     return pattern(escaped(text).replace(r"\x2a", ".*"))
 
 
-def _host_fits(name: str, allowed: str) -> bool:
-    entry = allowed.partition("://")[2] or allowed
-    entry = entry.partition("/")[0].removeprefix("www.")
-    if entry in ("*", "any", "all"):
-        return True
-    bare = entry.removeprefix("*.").removeprefix(".")
-    return name == bare or name.endswith("." + bare)
-
-
-def _named_parts(text: str) -> list[str]:
-    """Return the names and addresses in what a setting calls the project: itself, or the words of a sentence that say them.
-
-    Example:
-        >>> _named_parts("click (https://github.com/pallets/click, on PyPI: click-core)")
-        ['click', 'https://github.com/pallets/click', 'click-core']
-    """
-    if "(" not in text and "," not in text and "://" not in text.strip()[1:].partition(" ")[2]:
-        return [text]
-    words = [word.strip("(),;`'\"") for word in text.split()]
-    after = [word for before, word in zip(["", *text.split()], words, strict=False) if before.endswith((":", "named", "called"))]
-    return [word for word in dict.fromkeys([*words[:1], *(one for one in words if "://" in one or "/" in one), *after]) if word]
-
-
 def _each(words: str, text: str) -> Iterable[str]:
     return (match.group(1) for match in pattern(words).finditer(text))
-
-
-def _bare_hosts(words: str) -> list[str]:
-    """Return the hosts that a rule lists by their bare names: `blocked by rule: huggingface.co, github.com`."""
-    if not pattern(r"\b(?:block|hosts?|domains?|sites?|off[- ]limits|closed)").search(words.lower()):
-        return []
-    return [
-        one.lower()
-        for one in pattern(r"(?:^|[\s(,])((?:[\w-]+\.)+(?:co|com|org|net|io|dev|ai|edu|gov|de|uk|fr))(?:$|[\s),;.])").findall(words)
-    ]
-
-
-def _strings(value: object) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _strings(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _strings(inner)

@@ -6,8 +6,7 @@ What may be looked up beside it (methods, facts, documentation) names no one ite
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from rosellm.roserlhf.guard.others import strings
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.setting import Setting
@@ -253,16 +252,5 @@ _RULES = frozenset(
 def rules_of(setting: Setting) -> list[str]:
     """Return the rules that a setting states beside its task, in plain words."""
     return [
-        text for key, value in setting.others.items() if key.lower() in _RULES for text in _strings(value) if " " in text.strip()
+        text for key, value in setting.others.items() if key.lower() in _RULES for text in strings(value) if " " in text.strip()
     ]
-
-
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _strings(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _strings(inner)
