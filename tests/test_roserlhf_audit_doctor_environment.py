@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -172,3 +173,12 @@ def test_a_wrong_call_is_2(arguments: list[str], complaint: str, capsys: pytest.
 def test_a_time_limit_is_above_0() -> None:
     with pytest.raises(RangeError, match="seconds must be in"):
         list(examine_environment("shop", seconds=0))
+
+
+def test_the_file_that_tells_an_execution_names_no_number() -> None:
+    """Its path stands in hostile answers: a digit of chance there would be the right answer of some task, on some days."""
+    for _ in range(20):
+        with Subject("arithmetic", seconds=60.0) as subject:
+            own = subject.canary.relative_to(tempfile.gettempdir())
+            assert not any(letter.isdigit() for letter in str(own))
+            assert subject.canary.parent.stat().st_mode & 0o777 == 0o700

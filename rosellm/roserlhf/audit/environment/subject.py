@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
+import string
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +49,18 @@ class Played:
 TASKS, TASKS_OF_CHANCE = 2, 8
 
 
+def _folder_without_digits() -> Path:
+    """Make a folder of our own whose name says no number: it stands in answers, where a digit of chance could be the right one."""
+    while True:
+        letters = "".join(secrets.choice(string.ascii_lowercase) for _ in range(16))
+        folder = Path(tempfile.gettempdir()) / f"roserlhf-doctor-{letters}"
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return folder
+
+
 class Subject:
     """One environment and the process it runs in; a context manager.
 
@@ -67,7 +81,7 @@ class Subject:
         """(what was done, what it wrote to standard error)."""
         self.disturbed: list[tuple[str, str]] = []
         """(what was done, whose random state it changed)."""
-        self._folder = Path(tempfile.mkdtemp(prefix="roserlhf-doctor-"))
+        self._folder = _folder_without_digits()
         self.canary = self._folder / "executed"
         """File that exists as soon as an answer was executed."""
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
