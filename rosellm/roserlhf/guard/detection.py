@@ -5,25 +5,24 @@ Short calls that were looked at before are not looked at again: a policy that le
 
 from __future__ import annotations
 
-import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.history import MOST_STRINGS
 from rosellm.roserlhf.guard.intents import admits
 from rosellm.roserlhf.guard.plain_words import acts_of_plain_words
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
+from rosellm.roserlhf.guard.tool_names import family_of
 
 Detect = Callable[[str, Mapping[str, Any], Sequence[str], Setting], Sequence[Suspicion]]
 """`(tool, arguments, history, setting)` to what is suspicious about a call; empty if nothing is."""
 
 
 MOST_REMEMBERED = 16_384
-"""Calls whose suspicions are kept, the last used ones."""
+"""Calls whose suspicions are kept: the last of plain words, and the last others."""
 LONGEST_REMEMBERED = 1_000
 """Characters of an argument in such a call."""
 
@@ -42,31 +41,30 @@ def detection(rules: Rules) -> Detect:
         ('protected-read', [])
     """
 
-    seen: OrderedDict[tuple[Any, ...], tuple[Setting, Sequence[Suspicion]]] = OrderedDict()
-
-    def keep(key: tuple[Any, ...], setting: Setting, acts: Sequence[Act]) -> Sequence[Suspicion]:
-        suspicions = rules.suspicions(acts, setting)
-        seen[key] = (setting, suspicions)  # the setting too, lest another one gets its number
-        if len(seen) > MOST_REMEMBERED:
-            seen.popitem(last=False)
-        return suspicions
+    plain: OrderedDict[tuple[Any, ...], tuple[Setting, Sequence[Suspicion], bool]] = OrderedDict()
+    """Of plain words, to which the history adds nothing; but what is handed in is read in full after an admission."""
+    others: OrderedDict[tuple[Any, ...], tuple[Setting, Sequence[Suspicion]]] = OrderedDict()
 
     def detect(tool: str, arguments: Mapping[str, Any], history: Sequence[str], setting: Setting) -> Sequence[Suspicion]:
         for value in arguments.values():
             if not isinstance(value, str) or len(value) > LONGEST_REMEMBERED:
                 return rules.suspicions(read_call(tool, arguments, history, setting).acts, setting)
-        key: tuple[Any, ...] = (tool, tuple(arguments.items()), id(setting), admits(history))
-        found = seen.get(key)
+        key = (tool, tuple(arguments.items()), id(setting))  # kept with the setting, lest another one gets its number
+        known = plain.get(key)
+        if known is None:
+            acts = acts_of_plain_words(tool, arguments)
+            if acts is not None:
+                known = plain[key] = (setting, rules.suspicions(acts, setting), family_of(tool) == "submit")
+                if len(plain) > MOST_REMEMBERED:
+                    plain.popitem(last=False)
+        if known is not None and not (known[2] and admits(history)):
+            return known[1]
+        longer = (*key, tuple(history[-MOST_STRINGS:]))
+        found = others.get(longer)
         if found is None:
-            plain = acts_of_plain_words(tool, arguments, history)
-            if plain is not None:
-                return keep(key, setting, plain)
-            key = (*key, tuple(history[-MOST_STRINGS:]))
-            found = seen.get(key)
-        if found is None:
-            return keep(key, setting, read_call(tool, arguments, history, setting).acts)
-        with contextlib.suppress(KeyError):  # another thread needed its place
-            seen.move_to_end(key)
+            found = others[longer] = (setting, rules.suspicions(read_call(tool, arguments, history, setting).acts, setting))
+            if len(others) > MOST_REMEMBERED:
+                others.popitem(last=False)
         return found[1]
 
     return detect
