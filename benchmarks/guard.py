@@ -1,8 +1,10 @@
 """What a guard costs: `python benchmarks/guard.py [--json FILE] [--steps N]`.
 
-Latency is that of stage 1, reading and rules, without the memory of calls that were seen before: on the development corpus, whose
-calls are of ordinary length, and on commands of 10 kB of several shapes. The share is that of training steps of the main job
-(`shop`, default sizes) behind the guard: seconds in which rules looked at calls, of the seconds of the steps.
+Latency is wall time of stage 1, reading and rules, without the memory of calls that were seen before: on the development corpus,
+whose calls are of ordinary length, and on commands of 10 kB of several shapes; of each call the median of its repeats and, as
+`first`, the time of the first one, in a process that has read other calls. The share is that of training
+steps of the main job (`shop`, default sizes) behind the guard: seconds in which rules looked at calls, of the seconds of the steps.
+Run it with nothing else running.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+
+from kernels_measure import Results, entry, line
 
 from rosellm.roserlhf import recipes
 from rosellm.roserlhf.environment.shop import Shop
@@ -40,6 +44,8 @@ LONG_SETTING = Setting(
     hidden_tests=("/eval/hidden/test_fix.py",),
     result_file=("/eval/result.json",),
 )
+TARGETS = {("ordinary", "median_ms"): 1.0, ("10_kB", "p99_ms"): 10.0, ("main_job", "percent_rules"): 1.0}
+"""The most that each may be."""
 Called = tuple[str, Mapping[str, Any], Sequence[str], Setting]
 
 
@@ -67,7 +73,7 @@ def long_calls() -> Iterator[Called]:
     """Commands and programs of 10 kB: lists, pipes, loops, heredocs, text, encoded payloads, quotes, assignments, patches."""
     rng = random.Random(0)
     words = [f"{rng.choice('abcdefgh')}{number}" for number in range(300)]
-    payload = base64.b64encode(rng.randbytes(6000)).decode()
+    payload = base64.b64encode(rng.randbytes(7500)).decode()
     commands = [
         filled(lambda n: f"grep -n {words[n % 300]} src/{words[n * 7 % 300]}.py", " && "),
         filled(lambda n: f"sed 's/{words[n % 300]}/x/'", " | "),
@@ -95,15 +101,21 @@ def long_calls() -> Iterator[Called]:
     yield "submit", {"answer": filled(lambda n: words[n % 300], " ")}, (), LONG_SETTING
 
 
-def ordinary_calls() -> list[Called]:
-    """The calls of the development corpus."""
-    settings = read_settings(DATA / "development_settings.json")
-    corpus = read_calls(DATA / "development.jsonl", settings)
+def corpus_calls(name: str) -> list[Called]:
+    """The calls of a corpus."""
+    settings = read_settings(DATA / f"{name}_settings.json")
+    corpus = read_calls(DATA / f"{name}.jsonl", settings)
     return [(one.call.tool, one.call.arguments, one.call.history, settings[one.setting]) for one in corpus]
 
 
+def warm(rules: Rules) -> None:
+    """Read the calls of another corpus, as a process that has guarded for a while has."""
+    for tool, arguments, history, setting in corpus_calls("second_held_out"):
+        rules.suspicions(read_call(tool, arguments, history, setting).acts, setting)
+
+
 def latency(calls: Sequence[Called], rules: Rules, repeat: int) -> dict[str, float]:
-    """Milliseconds of stage 1 and, on what is suspicious, of the deterministic judge; of each call the median of its repeats."""
+    """Milliseconds of stage 1 and, on what is suspicious, of the deterministic judge; of each call the first and the median."""
     judge = SettingJudge(rules)
     stage1: list[list[float]] = [[] for _ in calls]
     stage2: list[float] = []
@@ -116,9 +128,16 @@ def latency(calls: Sequence[Called], rules: Rules, repeat: int) -> dict[str, flo
                 start = time.perf_counter()
                 asyncio.run(judge(Case(tool, arguments, history, tuple(suspicions), setting)))
                 stage2.append(1e3 * (time.perf_counter() - start))
-    found = sorted(map(statistics.median, stage1))
-    numbers = {"calls": len(calls), "median": statistics.median(found), "p99": found[min(len(found) - 1, int(0.99 * len(found)))]}
-    return {**numbers, "largest": found[-1], "judge_median": statistics.median(stage2) if stage2 else 0.0}
+    found, first = sorted(map(statistics.median, stage1)), sorted(times[0] for times in stage1)
+    place = min(len(found) - 1, int(0.99 * len(found)))
+    return {
+        "median_ms": statistics.median(found),
+        "p99_ms": found[place],
+        "largest_ms": found[-1],
+        "first_median_ms": statistics.median(first),
+        "first_p99_ms": first[place],
+        "judge_median_ms": statistics.median(stage2) if stage2 else 0.0,
+    }
 
 
 def share(steps: int) -> dict[str, float]:
@@ -132,33 +151,36 @@ def share(steps: int) -> dict[str, float]:
     rules, judge = (sum(row["guard_cost"][name] for row in made) for name in ("rules", "judge"))
     total, calls = sum(row["seconds"]["total"] for row in made), sum(row["guard_cost"]["calls"] for row in made)
     return {
-        "steps": steps,
         "calls": calls,
         "microseconds_per_call": 1e6 * rules / calls,
-        "share": rules / total,
-        "share_with_judge": (rules + judge) / total,
+        "percent_rules": 100 * rules / total,
+        "percent_rules_and_judge": 100 * (rules + judge) / total,
     }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the numbers."""
+    """Measure, print a line a number, and return 0 if all targets are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20, help="training steps of the main job; 0 leaves them out")
     options = parser.parse_args(arguments)
     rules = Rules.read()
-    found: dict[str, dict[str, float]] = {
-        "ordinary_ms": latency(ordinary_calls(), rules, options.repeat),
-        "long_ms": latency(list(long_calls()), rules, options.repeat),
+    warm(rules)
+    found = {
+        "ordinary": latency(corpus_calls("development"), rules, options.repeat),
+        "10_kB": latency(list(long_calls()), rules, options.repeat),
+        "main_job": share(options.steps) if options.steps else {},
     }
-    if options.steps:
-        found["main_job"] = share(options.steps)
-    for name, numbers in found.items():
-        print(f"{name}: " + ", ".join(f"{key} {value:.4g}" for key, value in numbers.items()))
+    results: Results = {}
+    for group, numbers in found.items():
+        for name, value in numbers.items():
+            results[f"{group}_{name}"] = entry(value, at_most=TARGETS.get((group, name)))
+    for name, result in results.items():
+        print(line(name, result))
     if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
-    return 0
+        Path(options.json).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(result["ok"] for result in results.values()) else 1
 
 
 if __name__ == "__main__":
