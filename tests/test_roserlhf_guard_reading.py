@@ -194,14 +194,14 @@ def test_a_cd_that_may_not_last_gives_both_scenes() -> None:
 
 @pytest.mark.parametrize("filler", ["a b\n", "((", "\u00e9", "\ud800", "\x00", "'"])
 def test_ten_megabytes(filler: str) -> None:
-    """10 MB are read in part, in seconds on any machine, and what the setting protects is seen in their midst."""
+    """10 MB are read in part, in seconds of a processor, and what the setting protects is seen in their midst."""
     half = filler * (5_000_000 // len(filler))
-    start = time.perf_counter()
+    start = time.process_time()
     for tool, key in (("submit", "answer"), ("shell", "command"), ("write_file", "content")):
         found = call(tool, {key: half + "\ncat /eval/hidden/test_a.py\n" + half, "path": "a.js"})
         assert "opaque" in {act.kind for act in found.acts}
         assert len(found.text) < 100_000
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
 
 
 def test_the_midst_of_a_long_command() -> None:

@@ -6,7 +6,7 @@ What the readers would find by all their patterns is known beforehand where none
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from rosellm.roserlhf.guard import looks
@@ -39,17 +39,25 @@ def acts_of_plain_words(tool: str, arguments: Any, history: Sequence[str] = ()) 
     if not isinstance(arguments, Mapping) or len(arguments) != 1:
         return None
     ((name, text),) = arguments.items()
-    if not (isinstance(name, str) and isinstance(text, str) and name.isascii() and (_is_number(text) or _is_plain(text))):
+    if not (isinstance(name, str) and isinstance(text, str)):
         return None
+    language, handed_in = _taken_as(tool, name)
+    if not language or not (_is_number(text) or _is_plain(text)):
+        return None
+    if handed_in and (any(several(text)) or admits(history)):
+        return None
+    return (Act("text", text, "", name, (0, len(text)), (language,)),)
+
+
+@lru_cache(maxsize=4096)  # tools and the names of their arguments come back with every call
+def _taken_as(tool: str, name: str) -> tuple[str, bool]:
+    """Return as what the words of an argument are read, nothing if they may be more than words, and whether they are handed in."""
     family = family_of(tool)
     if family == "search" and not role_of(name) and name.rpartition(".")[2] not in MAIN_NAMES:
         family = ""  # it searches for something by name, not the web by a query
-    if family not in ("", "submit") or role_of(name) not in ("", "prose"):
-        return None
-    language = "answer" if family and name.rpartition(".")[2] not in REMARKS else "prose"
-    if family and (any(several(text)) or admits(history)):
-        return None
-    return (Act("text", text, "", name, (0, len(text)), (language,)),)
+    if not name.isascii() or family not in ("", "submit") or role_of(name) not in ("", "prose"):
+        return "", False
+    return "answer" if family and name.rpartition(".")[2] not in REMARKS else "prose", bool(family)
 
 
 def _is_number(text: str) -> bool:
