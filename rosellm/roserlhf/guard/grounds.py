@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.deliverables import deliverables
@@ -32,6 +32,8 @@ from rosellm.roserlhf.guard.versions import Limit, limit_of
 
 FIELDS = ("writable", "own_files", "protected_read", "protected_write", "visible_tests", "hidden_tests", "verifier", "result_file")
 """Fields of a setting that hold paths."""
+NOTHING: Final[Mapping[str, Touch]] = dict.fromkeys(FIELDS, Touch.NONE)
+"""What a path touches that is far from all that a setting names."""
 DECIDING = ("protected_write", "hidden_tests", "verifier", "result_file", "protected_read")
 """Fields of what an agent must not change."""
 _KEPT = 64
@@ -114,7 +116,7 @@ class Grounds:
         self._without: dict[str, list[Entry]] = {name: [] for name in FIELDS}
         self._when: dict[tuple[str, Entry], When] = {}
         """Entries that mean only what exists already, or only what is new."""
-        self._known: dict[str, dict[str, Touch]] = {}
+        self._known: dict[str, Mapping[str, Touch]] = {}
         self.addresses: list[Any] = []
         """Addresses that must not be fetched."""
         self.commands: list[str] = []
@@ -354,9 +356,9 @@ class Grounds:
 
     def touch(self, target: str, *names: str) -> Touch:
         """Tell how surely a path is one of what some fields name."""
-        known = self._touches(target)
+        known = self.touches(target)
         best = Touch.NONE
-        if known is _NOTHING:
+        if known is NOTHING:
             return best
         for name in names:
             one = known[name]
@@ -366,13 +368,14 @@ class Grounds:
             return Touch.NONE
         return best
 
-    def _touches(self, target: str) -> dict[str, Touch]:
+    def touches(self, target: str) -> Mapping[str, Touch]:
+        """Tell of each field how surely a path is one of what it names."""
         known = self._known.get(target)
         if known is None:
             if len(self._known) >= _TARGETS:
                 self._known.clear()
             near = not self._is_far(target.casefold())
-            known = self._known[target] = {name: self._nearest(target, name) for name in self.paths} if near else _NOTHING
+            known = self._known[target] = {name: self._nearest(target, name) for name in self.paths} if near else NOTHING
         return known
 
     def _nearest(self, target: str, name: str) -> Touch:
@@ -559,9 +562,6 @@ def _forms(path: str) -> tuple[str, str]:
 
 def _same(full: str, text: str, workdir: str) -> bool:
     return any(one.text == full for one in entries(text, workdir))
-
-
-_NOTHING = dict.fromkeys(FIELDS, Touch.NONE)
 
 
 def _nearest(target: str, found: Iterable[Entry]) -> Touch:
