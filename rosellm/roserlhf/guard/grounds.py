@@ -17,7 +17,7 @@ from rosellm.roserlhf.guard.handed_in import is_handed_in
 from rosellm.roserlhf.guard.lookup import Lookup
 from rosellm.roserlhf.guard.others import HOSTS, spoken_words, strings
 from rosellm.roserlhf.guard.parties import parties_of
-from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
+from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, nearest, word_set
 from rosellm.roserlhf.guard.patterns import alternatives, pattern
 from rosellm.roserlhf.guard.permits import Permits, permitted_hosts, permitted_packages
 from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_in, said, secrets, subjects
@@ -217,7 +217,7 @@ class Grounds:
         full = absolute(path, self.setting.workdir, self.homes[0]).casefold()
         if any(_same(full, one, self.setting.workdir) for one in self.setting.protected_write):
             return False
-        own = _nearest(full, self._given) == Touch.INSIDE and not pattern(_OUTCOME).search(full.removeprefix(self.workdir))
+        own = nearest(full, self._given) == Touch.INSIDE and not pattern(_OUTCOME).search(full.removeprefix(self.workdir))
         return own or self._is_asked_for(path) or any(_same(full, one, self.setting.workdir) for one in self.setting.own_files)
 
     def _is_handed_in(self, text: str) -> bool:
@@ -269,6 +269,7 @@ class Grounds:
                     self.names.add(plain_name(name))
         self.names -= _NO_NAMES
         words = alternatives(escaped(name) for name in sorted(self.names) if len(name) > 2)
+        self._names = tuple(self.names)
         self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
 
     def _add_addresses(self, words: str) -> None:
@@ -356,7 +357,7 @@ class Grounds:
 
     def touch(self, target: str, *names: str) -> Touch:
         """Tell how surely a path is one of what some fields name."""
-        known = self.touches(target)
+        known = self._known.get(target) or self.touches(target)
         best = Touch.NONE
         if known is NOTHING:
             return best
@@ -379,8 +380,8 @@ class Grounds:
         return known
 
     def _nearest(self, target: str, name: str) -> Touch:
-        found = _nearest(target, self.paths[name])
-        return Touch.NONE if found and _nearest(target, self._without[name]) == Touch.INSIDE else found
+        found = nearest(target, self.paths[name])
+        return Touch.NONE if found and nearest(target, self._without[name]) == Touch.INSIDE else found
 
     def only_what_exists(self, target: str, *names: str) -> bool:
         """Tell whether some fields keep a path only if it exists already."""
@@ -516,6 +517,10 @@ class Grounds:
         """Tell whether a package or repository is the project's own."""
         return plain_name(name) in self.names
 
+    def may_begin_with_project(self, part: str) -> bool:
+        """Tell at once that no beginning of a name is the project's own."""
+        return not part.isascii() or plain_name(part).startswith(self._names)
+
     def may_name_project(self, path: str) -> bool:
         """Tell at once that a path holds no name of the project."""
         plain = path.lower().replace("_", "-").replace(".", "-")
@@ -562,15 +567,6 @@ def _forms(path: str) -> tuple[str, str]:
 
 def _same(full: str, text: str, workdir: str) -> bool:
     return any(one.text == full for one in entries(text, workdir))
-
-
-def _nearest(target: str, found: Iterable[Entry]) -> Touch:
-    best = Touch.NONE
-    for entry in found:
-        best = max(best, entry.touched_by(target))
-        if best == Touch.INSIDE:
-            break
-    return best
 
 
 def _address(path: str) -> Any:
