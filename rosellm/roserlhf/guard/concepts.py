@@ -370,7 +370,7 @@ def shadow_of_kept(path: str, grounds: Grounds) -> str:
     kept = ("protected_read", "hidden_tests")
     if not (grounds.paths["protected_read"] or grounds.paths["hidden_tests"]):
         return ""
-    if pattern(shadows.HINT).search(path) is None or grounds.is_own(path):
+    if grounds.is_own(path) or pattern(shadows.HINT).search(path) is None:
         return ""
     found = (one for one in shadows.originals_of(path) if grounds.touch(one, *kept) >= Touch.NAME)
     return next(found, "")

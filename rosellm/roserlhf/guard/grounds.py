@@ -375,9 +375,13 @@ class Grounds:
         if known is None:
             if len(self._known) >= _TARGETS:
                 self._known.clear()
-            near = not self._is_far(target.casefold())
+            near = not self._stands_apart(target.casefold())
             known = self._known[target] = {name: self._nearest(target, name) for name in self.paths} if near else NOTHING
         return known
+
+    def is_far(self, target: str) -> bool:
+        """Tell at once that a path touches nothing that the setting names."""
+        return (self._known.get(target) or self.touches(target)) is NOTHING
 
     def _nearest(self, target: str, name: str) -> Touch:
         found = nearest(target, self.paths[name])
@@ -388,7 +392,7 @@ class Grounds:
         surely = [(name, entry) for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE]
         return bool(surely) and all(self._when.get(one) == "existing" for one in surely)
 
-    def _is_far(self, path: str) -> bool:
+    def _stands_apart(self, path: str) -> bool:
         """Tell at once that a path touches nothing: it begins and ends otherwise than all entries and is above none."""
         if not WILD.isdisjoint(path) or path.startswith(self._stems) or path.rstrip("/") in self._above:
             return False
