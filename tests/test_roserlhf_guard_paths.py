@@ -143,14 +143,14 @@ def _shared(left: tuple[Any, ...], right: tuple[Any, ...]) -> int:
         if i == len(left) and j == len(right):
             return 0
         found = [-1]
-        for ours, theirs, ahead in (
-            (left[i : i + 1], right[j : j + 1], lambda mine, its: best(i + mine, j + its)),
-            (right[j : j + 1], left[i : i + 1], lambda mine, its: best(i + its, j + mine)),
+        for ours, theirs, ended, taken in (
+            (left[i : i + 1], right[j : j + 1], (i + 1, j), (i, j + 1)),
+            (right[j : j + 1], left[i : i + 1], (i, j + 1), (i + 1, j)),
         ):
             if ours and ours[0] in several:
-                found.append(ahead(1, 0))
+                found.append(best(*ended))
                 if theirs and (theirs[0] in several or ours[0] == globs._ALL or theirs[0] != "/"):
-                    found.append(ahead(0, 1))
+                    found.append(best(*taken))
         if i < len(left) and j < len(right) and left[i] not in several and right[j] not in several:
             gain, rest = globs._common(left[i], right[j]), best(i + 1, j + 1)
             found.append(gain + rest if min(gain, rest) >= 0 else -1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.guard import rules as rules_module
 from rosellm.roserlhf.guard import shadows
-from rosellm.roserlhf.guard.act import KINDS, Act
+from rosellm.roserlhf.guard.act import KINDS, Act, ActKind
 from rosellm.roserlhf.guard.concepts import paths_of
 from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 from rosellm.roserlhf.guard.reading import read_call
@@ -168,7 +168,7 @@ def test_an_expression_finds_what_the_wrapper_of_re2_finds(words: str, text: str
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - set(rules_module._OTHER_PATHS)))
-def test_an_act_without_traits_is_about_its_target_alone(kind: str) -> None:
+def test_an_act_without_traits_is_about_its_target_alone(kind: ActKind) -> None:
     for target in ("/x/a.py", "a.b", "grep", ""):
         assert paths_of(Act(kind, target, "/y"), "/app") == (target,)
 

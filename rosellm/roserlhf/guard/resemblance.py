@@ -219,7 +219,8 @@ def resemblance(
 def score(features: Features, weights: Weights) -> float:
     """Return the score of counted features."""
     total = squares = 0.0
-    for counted, family in zip(features, weights.families, strict=True):
+    counts: tuple[Mapping[Any, int], ...] = features
+    for counted, family in zip(counts, weights.families, strict=True):
         for known, count in zip(map(family.get, counted), counted.values(), strict=True):
             if known is not None:
                 weight, square = known
@@ -234,9 +235,10 @@ def score(features: Features, weights: Weights) -> float:
 
 def parts(features: Features, weights: Weights) -> list[tuple[float, int, Any]]:
     """Return what each known feature adds to a score before it is divided by their length, its family's number, and itself."""
+    counts: tuple[Mapping[Any, int], ...] = features
     return [
         ((1 + math.log(count)) * family[key][0], number, key)
-        for number, (counted, family) in enumerate(zip(features, weights.families, strict=True))
+        for number, (counted, family) in enumerate(zip(counts, weights.families, strict=True))
         for key, count in counted.items()
         if key in family
     ]
