@@ -17,7 +17,7 @@ import torch
 from rosellm.roserlhf.guard import resemblance
 from rosellm.roserlhf.guard.corpus import Call, Labelled, read_calls, read_settings
 from rosellm.roserlhf.guard.reading import read_call
-from rosellm.roserlhf.guard.resemblance import Weights, features_of
+from rosellm.roserlhf.guard.resemblance import Features, Weights, features_of
 from rosellm.roserlhf.guard.setting import Setting
 
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "guard"
@@ -38,7 +38,7 @@ def corpora() -> dict[str, tuple[list[Labelled], dict[str, Setting]]]:
     return found
 
 
-def ordinary() -> list[Counter[str]]:
+def ordinary() -> list[Features]:
     """Count the features of ordinary work, all of it honest."""
     told = json.loads((FOLDER.parent / "guard_ordinary_work.json").read_text(encoding="utf-8"))
     settings = {name: Setting.of(one) for name, one in told["settings"].items()}
@@ -46,25 +46,26 @@ def ordinary() -> list[Counter[str]]:
     return [features(call, setting) for call, setting in calls]
 
 
-def counted(calls: list[Labelled], settings: dict[str, Setting]) -> list[Counter[str]]:
+def counted(calls: list[Labelled], settings: dict[str, Setting]) -> list[Features]:
     """Count the features of every call."""
     return [features(one.call, settings[one.setting]) for one in calls]
 
 
-def features(call: Call, setting: Setting) -> Counter[str]:
+def features(call: Call, setting: Setting) -> Features:
     """Count the features of a call, read as the guard reads it."""
     acts = [act for act in read_call(call.tool, call.arguments, call.history, setting).acts if act.kind != "resemblance"]
     return features_of(call.tool, call.arguments, call.history, setting, acts)
 
 
-def fit(rows: list[Counter[str]], hacks: list[bool]) -> tuple[float, dict[str, tuple[int, float]]]:
+def fit(rows: list[Features], hacks: list[bool]) -> tuple[float, dict[str, tuple[int, float]]]:
     """Fit weights by penalised logistic regression: bias, and of each feature in how many rows it occurs and its weight."""
-    seen = Counter(name for row in rows for name in row)
+    named = [row.named() for row in rows]
+    seen = Counter(name for row in named for name in row)
     names = sorted(name for name, count in seen.items() if count >= LEAST_SEEN)
     place = {name: number for number, name in enumerate(names)}
     rarity = [1 + math.log((1 + len(rows)) / (1 + seen[name])) for name in names]
     at, to, values = [], [], []
-    for number, row in enumerate(rows):
+    for number, row in enumerate(named):
         here = [(place[name], (1 + math.log(count)) * rarity[place[name]]) for name, count in row.items() if name in place]
         norm = math.sqrt(sum(value * value for _, value in here)) or 1.0
         at += [number] * len(here)
@@ -92,7 +93,7 @@ def fit(rows: list[Counter[str]], hacks: list[bool]) -> tuple[float, dict[str, t
 def weights_of(calls: int, bias: float, fitted: dict[str, tuple[int, float]]) -> Weights:
     """Return fitted weights in the form in which calls are scored."""
     rarity = {name: 1 + math.log((1 + calls) / (1 + seen)) for name, (seen, _) in fitted.items()}
-    return Weights(bias, {name: (rarity[name], rarity[name] * weight) for name, (_, weight) in fitted.items()})
+    return Weights.of(bias, {name: (rarity[name], weight) for name, (_, weight) in fitted.items()})
 
 
 def write(file: Path, calls: int, bias: float, fitted: dict[str, tuple[int, float]]) -> None:
@@ -121,7 +122,7 @@ def main() -> None:
         others = [row for other in known if other != name for row in rows[other]]
         bias, fitted = fit(others, [hack for other in known if other != name for hack in hacks[other]])
         weights = weights_of(len(others), bias, fitted)
-        found = [resemblance.score(row, weights)[0] for row in rows[name]]
+        found = [resemblance.score(row, weights) for row in rows[name]]
         scores[name] = area(found, hacks[name])
         print(f"{name:24} {len(found):4} calls, area under the curve {scores[name]:.3f}", flush=True)
     if arguments.json:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import itertools
 import time
+from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rosellm.roserlhf.guard import concepts, globs
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.globs import braces
+from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.paths import Touch, absolute, entries
+from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.setting import Setting
 
 HIDDEN = entries("/eval/hidden/**", "/testbed")[0]
 
@@ -126,3 +132,57 @@ def test_hostile_globs_cost_little() -> None:
     entry.touched_by("/" + "*a" * 200)
     entry.touched_by("/" + "a" * 10_000)
     assert time.perf_counter() - start < 1.0
+
+
+def _shared(left: tuple[Any, ...], right: tuple[Any, ...]) -> int:
+    """`shared_letters` as its docstring says it, token by token from the first."""
+    several = (globs._SOME, globs._ALL)
+
+    @cache
+    def best(i: int, j: int) -> int:
+        if i == len(left) and j == len(right):
+            return 0
+        found = [-1]
+        for ours, theirs, ended, taken in (
+            (left[i : i + 1], right[j : j + 1], (i + 1, j), (i, j + 1)),
+            (right[j : j + 1], left[i : i + 1], (i, j + 1), (i + 1, j)),
+        ):
+            if ours and ours[0] in several:
+                found.append(best(*ended))
+                if theirs and (theirs[0] in several or ours[0] == globs._ALL or theirs[0] != "/"):
+                    found.append(best(*taken))
+        if i < len(left) and j < len(right) and left[i] not in several and right[j] not in several:
+            gain, rest = globs._common(left[i], right[j]), best(i + 1, j + 1)
+            found.append(gain + rest if min(gain, rest) >= 0 else -1)
+        return max(found)
+
+    return best(0, 0)
+
+
+PIECES = st.lists(st.sampled_from(["a", "b", "/", "/a", "*", "**", "/**/", "/**", "?", "[ab]", UNKNOWN, ".py"]), max_size=7).map(
+    "".join
+)
+
+
+@settings(derandomize=True, max_examples=400, deadline=None)
+@given(st.sampled_from(["/", "/ab/"]), PIECES, st.sampled_from(["/", "/ab/", "/b"]), PIECES)
+def test_globs_share_what_the_recurrence_says(before: str, left: str, ahead: str, right: str) -> None:
+    a, b = before + left, ahead + right
+    assert globs.shared_letters(a, b) == _shared(globs._tokens(a), globs._tokens(b))
+
+
+@pytest.mark.parametrize("entry", ["/", "/a", "/a/", "/a/**", "/a/b.py", "/**", "/a*/b", "/a/*/**", "/ä", "/a/[b", "/a/**/c"])
+@pytest.mark.parametrize("path", ["/", "/a", "/a/", "/a/b.py", "/ab", "/a/b/c", "/a/b.pyc", "/ä/c", "/b/a", "/a/x\ny", "a"])
+def test_what_an_entry_holds_is_what_its_pattern_matches(entry: str, path: str) -> None:
+    (one,) = entries(entry, "/")
+    assert one.holds(path, path if path.endswith("/") else path + "/") is (one.inside.fullmatch(path) is not None)
+
+
+@pytest.mark.parametrize(
+    "path", ["/x/click-8.1.7.tar.gz", "/click", "/x/Click.py", "/my_click.py", "/x/b-click-1", "/x/click_core-2"]
+)
+def test_a_part_that_is_the_project_begins_with_its_name(path: str) -> None:
+    grounds = Grounds(Setting(project=("click", "click-core")))
+    said = [part for part in path.split("/") if part and grounds.is_project(pattern(concepts._AFTER_NAME).sub("", part))]
+    assert all(grounds.may_begin_with_project(part) for part in said)
+    assert concepts.has_project_part(path, grounds) is bool(said)

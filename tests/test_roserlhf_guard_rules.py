@@ -10,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosellm.roserlhf.errors import ConfigError
-from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard import rules as rules_module
+from rosellm.roserlhf.guard import shadows
+from rosellm.roserlhf.guard.act import KINDS, Act, ActKind
+from rosellm.roserlhf.guard.concepts import paths_of
 from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import QUESTIONS, Rule, Rules, rules_of
@@ -162,3 +165,19 @@ def test_an_expression_finds_what_the_wrapper_of_re2_finds(words: str, text: str
     )
     first, other = ours.search(text), theirs.search(text)
     assert (first and first.span()) == (other and other.span())
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - set(rules_module._OTHER_PATHS)))
+def test_an_act_without_traits_is_about_its_target_alone(kind: ActKind) -> None:
+    for target in ("/x/a.py", "a.b", "grep", ""):
+        assert paths_of(Act(kind, target, "/y"), "/app") == (target,)
+
+
+def test_compiled_forms_end_as_is_asked_first() -> None:
+    names = ["a.pyc", "a.cpython-311.pyc", "a.pyo", "a.so", "a.cpython-39-x86.so", "a.olean", "a.ilean", "a.class", "a$b.class"]
+    names += ["a.ipynb_checkpoints", "a.vo", "a.glob", "a.beam", "a.js.map", "a.d.ts.map", "a.js"]
+    for ending in shadows._COMPILED:
+        found = [name for name in names if pattern(ending).search(name)]
+        assert found
+        assert all(name.endswith(shadows._COMPILED_ENDS) for name in found)
+    assert all(any(pattern(ending).search(name) for ending in shadows._COMPILED) for name in names)

@@ -147,11 +147,14 @@ def has_project_part(path: str, grounds: Grounds) -> bool:
     """Tell whether a component of a path is the project's name, a version and an ending aside."""
     if not grounds.may_name_project(path):
         return False
-    parts = (
-        pattern(r"([-@_=](?:v?\d|\*|latest)[\w.*\[\]-]*|\.(whl|crate|tgz|gem|jar|git|egg-info|dist-info|py|js|rs))+$").sub("", part)
-        for part in path.split("/")
-    )
-    return any(grounds.is_project(part) for part in parts if part)
+    for part in path.split("/"):
+        if part and grounds.may_begin_with_project(part) and grounds.is_project(pattern(_AFTER_NAME).sub("", part)):
+            return True
+    return False
+
+
+_AFTER_NAME = r"([-@_=](?:v?\d|\*|latest)[\w.*\[\]-]*|\.(whl|crate|tgz|gem|jar|git|egg-info|dist-info|py|js|rs))+$"
+"""A version and an ending."""
 
 
 CACHES = (
@@ -364,9 +367,11 @@ def may_be_verifiers(act: Act, grounds: Grounds) -> bool:
 
 def shadow_of_kept(path: str, grounds: Grounds) -> str:
     """Return the kept path whose backup, swap file or compiled form a file is by its name; empty if it is none."""
-    if pattern(shadows.HINT).search(path) is None or grounds.is_own(path):
-        return ""
     kept = ("protected_read", "hidden_tests")
+    if not (grounds.paths["protected_read"] or grounds.paths["hidden_tests"]):
+        return ""
+    if grounds.is_own(path) or pattern(shadows.HINT).search(path) is None:
+        return ""
     found = (one for one in shadows.originals_of(path) if grounds.touch(one, *kept) >= Touch.NAME)
     return next(found, "")
 

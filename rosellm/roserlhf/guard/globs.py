@@ -17,9 +17,8 @@ _BRACES: Final = 64
 
 def literal_prefix(path: str) -> str:
     """Return what stands before the first wildcard."""
-    for place, letter in enumerate(path):
-        if letter in WILD:
-            return path[:place]
+    for letter in WILD:
+        path = path.partition(letter)[0]
     return path
 
 
@@ -155,34 +154,69 @@ def shared_letters(left: str, right: str) -> int:
     a, b = _tokens(left), _tokens(right)
     if len(a) * len(b) > 40_000:
         return -1
+    ahead, first, last = _outer(a, b)
+    if ahead < 0:
+        return -1
+    a, b = a[first : len(a) - last], b[first : len(b) - last]
     none = -1
-    below = [none] * (len(b) + 1)
-    below[len(b)] = 0
-    for j in range(len(b) - 1, -1, -1):
-        below[j] = below[j + 1] if b[j] in (_SOME, _ALL) else none
-    for i in range(len(a) - 1, -1, -1):
-        here = a[i]
-        wild = here in (_SOME, _ALL)
-        row = [none] * (len(b) + 1)
-        row[len(b)] = below[len(b)] if wild else none
-        for j in range(len(b) - 1, -1, -1):
-            there = b[j]
-            best = none
-            if wild:
-                best = below[j]
-                if there in (_SOME, _ALL) or here == _ALL or there != "/":
-                    best = max(best, row[j + 1])
-            if there in (_SOME, _ALL):
-                best = max(best, row[j + 1])
-                if not wild and (there == _ALL or here != "/"):
-                    best = max(best, below[j])
-            elif not wild and below[j + 1] > none:
-                gain = _common(here, there)
-                if gain > none:
-                    best = max(best, below[j + 1] + gain)
-            row[j] = best
+    ends = len(b)
+    below = [none] * (ends + 1)
+    below[ends] = 0
+    for j in range(ends - 1, -1, -1):
+        if b[j] not in _SEVERAL:
+            break
+        below[j] = 0
+    for here in reversed(a):
+        row = [none] * (ends + 1)
+        if here in _SEVERAL:
+            best = row[ends] = below[ends]
+            for j in range(ends - 1, -1, -1):
+                if best < below[j] or (here == _SOME and b[j] == "/"):
+                    best = below[j]
+                row[j] = best
+        else:
+            for j in range(ends - 1, -1, -1):
+                there = b[j]
+                if there in _SEVERAL:
+                    best = row[j + 1]
+                    if best < below[j] and (there == _ALL or here != "/"):
+                        best = below[j]
+                    row[j] = best
+                elif below[j + 1] > none:
+                    gain = _common(here, there)
+                    if gain > none:
+                        row[j] = below[j + 1] + gain
         below = row
-    return below[0]
+    return none if below[0] == none else below[0] + ahead
+
+
+_SEVERAL: Final = frozenset((_SOME, _ALL))
+"""What stands for any number of letters."""
+
+
+def _outer(a: tuple[_Token, ...], b: tuple[_Token, ...]) -> tuple[int, int, int]:
+    """Return how many letters two globs share before and after all wildcards, and how many tokens that is before and after.
+
+    There letter must stand by letter; the first number is -1 where one does not.
+    """
+    most = min(len(a), len(b))
+    first = last = letters = 0
+    while first < most and _is_letter(a[first]) and _is_letter(b[first]):
+        if a[first] != b[first]:
+            return -1, 0, 0
+        letters += a[first] != "/"
+        first += 1
+    most -= first
+    while last < most and _is_letter(a[-1 - last]) and _is_letter(b[-1 - last]):
+        if a[-1 - last] != b[-1 - last]:
+            return -1, 0, 0
+        letters += a[-1 - last] != "/"
+        last += 1
+    return letters, first, last
+
+
+def _is_letter(token: _Token) -> bool:
+    return isinstance(token, str) and len(token) == 1
 
 
 def _common(here: _Token, there: _Token) -> int:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.deliverables import deliverables
@@ -17,7 +17,7 @@ from rosellm.roserlhf.guard.handed_in import is_handed_in
 from rosellm.roserlhf.guard.lookup import Lookup
 from rosellm.roserlhf.guard.others import HOSTS, spoken_words, strings
 from rosellm.roserlhf.guard.parties import parties_of
-from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, word_set
+from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, nearest, word_set
 from rosellm.roserlhf.guard.patterns import alternatives, pattern
 from rosellm.roserlhf.guard.permits import Permits, permitted_hosts, permitted_packages
 from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_in, said, secrets, subjects
@@ -32,6 +32,8 @@ from rosellm.roserlhf.guard.versions import Limit, limit_of
 
 FIELDS = ("writable", "own_files", "protected_read", "protected_write", "visible_tests", "hidden_tests", "verifier", "result_file")
 """Fields of a setting that hold paths."""
+NOTHING: Final[Mapping[str, Touch]] = dict.fromkeys(FIELDS, Touch.NONE)
+"""What a path touches that is far from all that a setting names."""
 DECIDING = ("protected_write", "hidden_tests", "verifier", "result_file", "protected_read")
 """Fields of what an agent must not change."""
 _KEPT = 64
@@ -114,7 +116,7 @@ class Grounds:
         self._without: dict[str, list[Entry]] = {name: [] for name in FIELDS}
         self._when: dict[tuple[str, Entry], When] = {}
         """Entries that mean only what exists already, or only what is new."""
-        self._known: dict[str, dict[str, Touch]] = {}
+        self._known: dict[str, Mapping[str, Touch]] = {}
         self.addresses: list[Any] = []
         """Addresses that must not be fetched."""
         self.commands: list[str] = []
@@ -215,7 +217,7 @@ class Grounds:
         full = absolute(path, self.setting.workdir, self.homes[0]).casefold()
         if any(_same(full, one, self.setting.workdir) for one in self.setting.protected_write):
             return False
-        own = _nearest(full, self._given) == Touch.INSIDE and not pattern(_OUTCOME).search(full.removeprefix(self.workdir))
+        own = nearest(full, self._given) == Touch.INSIDE and not pattern(_OUTCOME).search(full.removeprefix(self.workdir))
         return own or self._is_asked_for(path) or any(_same(full, one, self.setting.workdir) for one in self.setting.own_files)
 
     def _is_handed_in(self, text: str) -> bool:
@@ -267,6 +269,7 @@ class Grounds:
                     self.names.add(plain_name(name))
         self.names -= _NO_NAMES
         words = alternatives(escaped(name) for name in sorted(self.names) if len(name) > 2)
+        self._names = tuple(self.names)
         self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
 
     def _add_addresses(self, words: str) -> None:
@@ -354,9 +357,9 @@ class Grounds:
 
     def touch(self, target: str, *names: str) -> Touch:
         """Tell how surely a path is one of what some fields name."""
-        known = self._touches(target)
+        known = self._known.get(target) or self.touches(target)
         best = Touch.NONE
-        if known is _NOTHING:
+        if known is NOTHING:
             return best
         for name in names:
             one = known[name]
@@ -366,25 +369,30 @@ class Grounds:
             return Touch.NONE
         return best
 
-    def _touches(self, target: str) -> dict[str, Touch]:
+    def touches(self, target: str) -> Mapping[str, Touch]:
+        """Tell of each field how surely a path is one of what it names."""
         known = self._known.get(target)
         if known is None:
             if len(self._known) >= _TARGETS:
                 self._known.clear()
-            near = not self._is_far(target.casefold())
-            known = self._known[target] = {name: self._nearest(target, name) for name in self.paths} if near else _NOTHING
+            near = not self._stands_apart(target.casefold())
+            known = self._known[target] = {name: self._nearest(target, name) for name in self.paths} if near else NOTHING
         return known
 
+    def is_far(self, target: str) -> bool:
+        """Tell at once that a path touches nothing that the setting names."""
+        return (self._known.get(target) or self.touches(target)) is NOTHING
+
     def _nearest(self, target: str, name: str) -> Touch:
-        found = _nearest(target, self.paths[name])
-        return Touch.NONE if found and _nearest(target, self._without[name]) == Touch.INSIDE else found
+        found = nearest(target, self.paths[name])
+        return Touch.NONE if found and nearest(target, self._without[name]) == Touch.INSIDE else found
 
     def only_what_exists(self, target: str, *names: str) -> bool:
         """Tell whether some fields keep a path only if it exists already."""
         surely = [(name, entry) for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE]
         return bool(surely) and all(self._when.get(one) == "existing" for one in surely)
 
-    def _is_far(self, path: str) -> bool:
+    def _stands_apart(self, path: str) -> bool:
         """Tell at once that a path touches nothing: it begins and ends otherwise than all entries and is above none."""
         if not WILD.isdisjoint(path) or path.startswith(self._stems) or path.rstrip("/") in self._above:
             return False
@@ -513,6 +521,10 @@ class Grounds:
         """Tell whether a package or repository is the project's own."""
         return plain_name(name) in self.names
 
+    def may_begin_with_project(self, part: str) -> bool:
+        """Tell at once that no beginning of a name is the project's own."""
+        return not part.isascii() or plain_name(part).startswith(self._names)
+
     def may_name_project(self, path: str) -> bool:
         """Tell at once that a path holds no name of the project."""
         plain = path.lower().replace("_", "-").replace(".", "-")
@@ -559,18 +571,6 @@ def _forms(path: str) -> tuple[str, str]:
 
 def _same(full: str, text: str, workdir: str) -> bool:
     return any(one.text == full for one in entries(text, workdir))
-
-
-_NOTHING = dict.fromkeys(FIELDS, Touch.NONE)
-
-
-def _nearest(target: str, found: Iterable[Entry]) -> Touch:
-    best = Touch.NONE
-    for entry in found:
-        best = max(best, entry.touched_by(target))
-        if best == Touch.INSIDE:
-            break
-    return best
 
 
 def _address(path: str) -> Any:

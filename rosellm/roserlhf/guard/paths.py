@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import posixpath
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,6 +56,8 @@ class Entry:
     """The last component if it is a name that says something; else empty."""
     named: Any
     """Matches paths that end in it, if it is a glob."""
+    within: str
+    """What paths inside begin with, a slash put at their end, if the entry names one directory or file; else empty."""
     workdir: str
 
     def touched_by(self, target: str) -> Touch:
@@ -67,24 +70,27 @@ class Entry:
             >>> [hidden.touched_by(path).name for path in ("/eval/hid\ufffc", "\ufffc")]
             ['MAYBE', 'NONE']
         """
-        path = target[:_LONGEST].casefold()
-        if WILD.isdisjoint(path):
-            if path.startswith(self.stem) and self.inside.fullmatch(path):
-                return Touch.INSIDE
-            return self._near(path)
-        return self._touched_by_glob(path)
+        return nearest(target, (self,))
 
-    def _near(self, path: str) -> Touch:
-        below = path if path.endswith("/") else path + "/"
+    def near(self, path: str, below: str) -> Touch:
+        """Tell how near a path without wildcards is that lies not inside; `below` is the same with a slash at its end."""
         if self.prefix.startswith(below) or (below.startswith(self.prefix) and shared_letters(below + "**", self.text) >= 0):
             return Touch.ABOVE
         return self._near_by_name(path)
 
-    def _touched_by_glob(self, path: str) -> Touch:
-        start = literal_prefix(path)
+    def holds(self, path: str, below: str) -> bool:
+        """Tell whether a path without wildcards lies inside."""
+        if self.within:
+            return below.startswith(self.within)
+        return path.startswith(self.stem) and self.inside.fullmatch(path) is not None
+
+    def touched_by_glob(self, path: str, start: str) -> Touch:
+        """Tell how surely a path with wildcards, of which `start` stands before the first, is what this entry names."""
         if not (start.startswith(self.prefix) or self.prefix.startswith(start)):
-            return self._near(path) if UNKNOWN not in path else Touch.NONE
-        shared = max(shared_letters(path, self.text), shared_letters(path, self.text + "/**"))
+            return Touch.NONE if UNKNOWN in path else self.near(path, path if path.endswith("/") else path + "/")
+        shared = shared_letters(path, self.text)
+        if not self.text.endswith("/**"):
+            shared = max(shared, shared_letters(path, self.text + "/**"))
         if shared < 0:
             return Touch.ABOVE if UNKNOWN not in path and shared_letters(path + "/**", self.text) >= 0 else self._near_by_name(path)
         if UNKNOWN not in path:
@@ -99,6 +105,25 @@ class Entry:
             return Touch.NONE
         same = path.endswith("/" + self.ending) if self.named is None else self.named.search(path) is not None
         return Touch.NAME if same else Touch.NONE
+
+
+def nearest(target: str, found: Iterable[Entry]) -> Touch:
+    """Tell how surely `target`, as an act names it, is what one of some entries names."""
+    path = target[:_LONGEST].casefold()
+    best = Touch.NONE
+    if WILD.isdisjoint(path):
+        below = path if path.endswith("/") else path + "/"
+        for entry in found:
+            if entry.holds(path, below):
+                return Touch.INSIDE
+            if best < Touch.ABOVE and (one := entry.near(path, below)) > best:
+                best = one
+        return best
+    start = literal_prefix(path)
+    for entry in found:
+        if (one := entry.touched_by_glob(path, start)) > best:
+            best = one
+    return best
 
 
 def _letters(path: str) -> int:
@@ -122,7 +147,10 @@ def entries(text: str, workdir: str, home: str = "/root") -> tuple[Entry, ...]:
         named = pattern(glob_pattern("/" + ending).removeprefix("(?s)").removesuffix("(?:/.*)?") + "$") if is_glob else None
         prefix = literal_prefix(path)
         place = workdir.rstrip("/").casefold()
-        found.append(Entry(path, pattern(glob_pattern(path)), prefix, prefix.rstrip("/"), ending if telling else "", named, place))
+        bare = path.removesuffix("/**")
+        within = bare.rstrip("/") + "/" if bare.rstrip("/") and WILD.isdisjoint(bare) else ""
+        inside, stem = pattern(glob_pattern(path)), prefix.rstrip("/")
+        found.append(Entry(path, inside, prefix, stem, ending if telling else "", named, within, place))
     return tuple(found)
 
 

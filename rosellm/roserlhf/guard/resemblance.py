@@ -22,11 +22,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from itertools import islice, pairwise
-from typing import Any, Final
+from itertools import chain, islice, pairwise
+from operator import itemgetter
+from string import ascii_lowercase, ascii_uppercase, digits
+from sys import intern
+from typing import Any, Final, NamedTuple
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.grounds import Grounds, grounds_of
+from rosellm.roserlhf.guard.grounds import NOTHING, Grounds, grounds_of
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.setting import Setting
@@ -47,9 +50,47 @@ _PLACES: Final = (
 )  # fmt: skip
 _PLACED: Final = ("read", "list", "write", "delete", "link", "run")
 _TOKEN: Final = re.compile(r"[A-Za-z_]+|\d+|[^\w\s]")
+_SMALL: Final = str.maketrans(ascii_uppercase + digits, ascii_lowercase + "0" * len(digits))
+_MARKS: Final = tuple((mark, f" {mark} ") for mark in map(chr, range(128)) if not (mark.isalnum() or mark.isspace() or mark == "_"))
+"""Marks of ASCII, each a token of its own, and the same set apart."""
 _WORD: Final = re.compile(r"[a-z]{2,}")
 _LONG_WORD: Final = re.compile(r"[a-z]{4,}")
 _MOST_SETTINGS: Final = 256
+_MOST_SHARED: Final = 4
+"""Words that a call shares with a field from which on it does not matter how many they are."""
+_PAIRS: Final = 1
+_OTHERS: Final = 3
+"""Numbers of families."""
+
+
+class Features(NamedTuple):
+    """What a call holds, counted by family; in names a letter before tells families apart."""
+
+    words: Mapping[str, int]
+    """Words and marks of the arguments, `u:`."""
+    pairs: Mapping[tuple[str, str], int]
+    """Words and marks that follow one another, `b:`."""
+    heard: Mapping[str, int]
+    """Words of the history, `h:`."""
+    others: Mapping[str, int]
+    """All else, by whole names."""
+
+    def named(self) -> dict[str, int]:
+        """Return the counts by whole names.
+
+        Example:
+            >>> Features({"cat": 2}, {("cat", "/"): 1}, {"look": 1}, {"tool:shell": 1}).named()
+            {'u:cat': 2, 'b:cat /': 1, 'h:look': 1, 'tool:shell': 1}
+        """
+        named = {f"u:{word}": count for word, count in self.words.items()}
+        named.update({f"b:{one} {two}": count for (one, two), count in self.pairs.items()})
+        named.update({f"h:{word}": count for word, count in self.heard.items()})
+        named.update(self.others)
+        return named
+
+
+Family = dict[Any, tuple[float, float]]
+"""Of each known feature of a family its weight times its factor for rarity, and the square of that factor."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +98,30 @@ class Weights:
     """A fitted model."""
 
     bias: float
-    features: Mapping[str, tuple[float, float]]
-    """Of each feature its factor for rarity, and that times its weight."""
+    families: tuple[Family, ...]
+    """As in `Features`."""
     least_known: int = 0
     """Words and pairs of a call that must be known, lest a few of them decide."""
+
+    @classmethod
+    def of(cls, bias: float, features: Mapping[str, tuple[float, float]], least_known: int = 0) -> Weights:
+        """Take the factor for rarity and the weight of each feature, by whole names."""
+        words, pairs, heard, others = families = tuple(Family() for _ in Features._fields)
+        squares: dict[float, float] = {}  # objects shared where they can be: each other one is a place in memory to be waited for
+        for name, (rarity, weight) in features.items():
+            mark, _, rest = name.partition(":")
+            square = squares.setdefault(rarity, rarity * rarity)
+            known = (rarity * weight, square)
+            if mark == "u":
+                words[intern(rest)] = known
+            elif mark == "b":
+                one, two = rest.split(" ")
+                pairs[intern(one), intern(two)] = known
+            elif mark == "h":
+                heard[rest] = known
+            else:
+                others[name] = known
+        return cls(bias, families, least_known)
 
 
 @cache
@@ -72,51 +133,59 @@ def builtin() -> Weights:
     features = {}
     for line in lines:
         name, seen, weight = line.rsplit("\t", 2)
-        rarity = 1 + math.log((1 + int(calls)) / (1 + int(seen)))
-        features[name] = (rarity, rarity * float(weight))
-    return Weights(float(bias), features, LEAST_KNOWN)
+        features[name] = (1 + math.log((1 + int(calls)) / (1 + int(seen))), float(weight))
+    return Weights.of(float(bias), features, LEAST_KNOWN)
 
 
-def features_of(tool: str, arguments: Any, history: Sequence[str], setting: Setting, acts: Iterable[Act] = ()) -> Counter[str]:
+def features_of(tool: str, arguments: Any, history: Sequence[str], setting: Setting, acts: Iterable[Act] = ()) -> Features:
     """Count the features of a call.
 
     Example:
         >>> setting = Setting(workdir="/app", hidden_tests=("/eval/**",))
-        >>> found = features_of("shell", {"command": "cat /eval/7"}, ["look there"], setting, [Act("read", "/eval/7", "cat")])
+        >>> acts = [Act("read", "/eval/7", "cat")]
+        >>> found = features_of("shell", {"command": "cat /eval/7"}, ["look there"], setting, acts).named()
         >>> [name for name in found if name[0] in "bhs"]
         ['b:cat /', 'b:/ eval', 'b:eval /', 'b:/ #', 'h:look', 'h:there', 's:hidden_tests:1']
         >>> [name for name in found if name[0] in "tap"]
         ['tool:shell', 'a:read', 'p:read:hidden_tests']
     """
     text = " ".join(_texts(arguments))
-    tokens = ["#" if token.isdigit() else token.lower() for token in _first(_TOKEN, text)]
-    found = Counter([f"u:{token}" for token in tokens])
-    found.update([f"b:{one} {two}" for one, two in pairwise(tokens)])
-    for remark in history[-MOST_REMARKS:]:
-        found.update(_said(remark[:LONGEST_REMARK]))
-    words = set(_LONG_WORD.findall(text.lower()))
-    for name, of_field in _words_of(setting):
-        found[f"s:{name}:{min(len(of_field & words), 4)}"] += 1
-    found[f"tool:{tool}"] += 1
+    tokens, is_whole = _first_tokens(text)
+    words = Counter(tokens)
+    long_words = "_".join(words).split("_") if is_whole and text.isascii() else _LONG_WORD.findall(text.lower())
+    every, fields = _words_of(setting)
+    shared = every.intersection(long_words)
+    others = {names[min(len(of_field & shared), _MOST_SHARED)]: 1 for names, of_field in fields}
+    others[f"tool:{tool}"] = 1
     grounds = grounds_of(setting)
-    found.update(list(dict.fromkeys(name for act in islice(acts, MOST_ACTS) for name in _done(act, grounds))))
-    return found
+    for act in islice(acts, MOST_ACTS):
+        for name in _done(act, grounds):
+            others[name] = 1
+    heard = Counter(chain.from_iterable([_said(remark[:LONGEST_REMARK]) for remark in history[-MOST_REMARKS:]]))
+    return Features(words, Counter(pairwise(tokens)), heard, others)
 
 
-def _done(act: Act, grounds: Grounds) -> Iterator[str]:
-    """Yield what an act does to what the setting names."""
-    yield f"a:{act.kind}"
+def _done(act: Act, grounds: Grounds) -> list[str]:
+    """Return what an act does to what the setting names."""
+    kind = act.kind
+    done = [f"a:{kind}"]
     if act.via:
-        yield f"v:{act.kind}:{act.via[-1]}"
-    if act.kind in _PLACED and act.target.startswith("/"):
-        touched = [name for name in _PLACES if grounds.touch(act.target, name) >= Touch.MAYBE]
-        yield f"p:{act.kind}:{'+'.join(touched) or 'none'}"
-    elif act.kind == "fetch":
-        yield f"f:{grounds.host_allowed(act.traits.get('host', ''))}:{act.traits.get('place', '')}"
-    elif act.kind == "install":
-        yield f"i:{grounds.package_allowed(act.target)}"
-    elif act.kind == "code":
-        yield f"c:{act.target[:40]}"
+        done.append(f"v:{kind}:{act.via[-1]}")
+    if kind in _PLACED and act.target.startswith("/"):
+        done.append(f"p:{kind}:{_places(act.target, grounds)}")
+    elif kind == "fetch":
+        done.append(f"f:{grounds.host_allowed(act.traits.get('host', ''))}:{act.traits.get('place', '')}")
+    elif kind == "install":
+        done.append(f"i:{grounds.package_allowed(act.target)}")
+    elif kind == "code":
+        done.append(f"c:{act.target[:40]}")
+    return done
+
+
+def _places(path: str, grounds: Grounds) -> str:
+    """Return which places of the setting a path touches."""
+    touches = grounds.touches(path)
+    return "none" if touches is NOTHING else "+".join([name for name in _PLACES if touches[name] >= Touch.MAYBE]) or "none"
 
 
 def resemblance(
@@ -130,32 +199,56 @@ def resemblance(
     """Yield one act if a call's score is at least `LEAST`: its target is the score, its detail the features that weigh most.
 
     Example:
-        >>> one = Weights(-0.5, {"u:hidden": (2.0, 6.0), "u:cat": (1.0, 0.1)})
+        >>> one = Weights.of(-0.5, {"u:hidden": (2.0, 3.0), "u:cat": (1.0, 0.1)})
         >>> [act.target for act in resemblance("shell", {"command": "cat hidden"}, (), Setting(), weights=one)]
         ['2.23']
         >>> list(resemblance("shell", {"command": "cat"}, (), Setting(), weights=one))
         []
     """
-    known = weights or builtin()
+    weights = weights or builtin()
     features = features_of(tool, arguments, history, setting, acts)
-    found, parts = score(features, known)
-    if found >= LEAST and sum(name[0] in "ub" for name in parts) >= known.least_known:
-        most = sorted(parts, key=lambda name: -parts[name])[:6]
-        yield Act("resemblance", f"{found:.2f}", ", ".join(name.partition(":")[2] for name in most))
+    found = score(features, weights)
+    if found < LEAST:
+        return
+    known = parts(features, weights)
+    if sum([family <= _PAIRS for _, family, _ in known]) >= weights.least_known:
+        known.sort(key=itemgetter(0), reverse=True)
+        yield Act("resemblance", f"{found:.2f}", ", ".join([_bare(family, key) for _, family, key in known[:6]]))
 
 
-def score(features: Mapping[str, int], weights: Weights) -> tuple[float, dict[str, float]]:
-    """Return the score of counted features, and what each known one adds to it before all are divided by their length."""
-    parts: dict[str, float] = {}
-    squares = 0.0
-    known = weights.features
-    for name in [one for one in features if one in known]:
-        count = features[name]
-        rarity, weight = known[name]
-        often = 1 + math.log(count) if count > 1 else 1.0
-        squares += (often * rarity) * (often * rarity)
-        parts[name] = often * weight
-    return weights.bias + (sum(parts.values()) / math.sqrt(squares) if squares else 0.0), parts
+def score(features: Features, weights: Weights) -> float:
+    """Return the score of counted features."""
+    total = squares = 0.0
+    counts: tuple[Mapping[Any, int], ...] = features
+    for counted, family in zip(counts, weights.families, strict=True):
+        for known, count in zip(map(family.get, counted), counted.values(), strict=True):
+            if known is not None:
+                weight, square = known
+                if count > 1:
+                    often = 1 + math.log(count)
+                    weight *= often
+                    square *= often * often
+                total += weight
+                squares += square
+    return weights.bias + (total / math.sqrt(squares) if squares else 0.0)
+
+
+def parts(features: Features, weights: Weights) -> list[tuple[float, int, Any]]:
+    """Return what each known feature adds to a score before it is divided by their length, its family's number, and itself."""
+    counts: tuple[Mapping[Any, int], ...] = features
+    return [
+        ((1 + math.log(count)) * family[key][0], number, key)
+        for number, (counted, family) in enumerate(zip(counts, weights.families, strict=True))
+        for key, count in counted.items()
+        if key in family
+    ]
+
+
+def _bare(family: int, key: Any) -> str:
+    """Return what a feature is called without the letter that tells its family."""
+    if family == _PAIRS:
+        return " ".join(key)
+    return str(key.partition(":")[2] if family == _OTHERS else key)
 
 
 def _texts(arguments: Any) -> Iterator[str]:
@@ -168,33 +261,56 @@ def _texts(arguments: Any) -> Iterator[str]:
                 yield readable(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def _first(token: re.Pattern[str], text: str) -> list[str]:
-    """Return the first tokens of a text, and the last ones of one that has more."""
-    found = token.findall(text[: 16 * MOST_TOKENS])
+def _first_tokens(text: str) -> tuple[list[str], bool]:
+    """Return the first tokens of a text, and the last ones of one that has more, and whether that is all of them."""
+    found = _tokens(text[: 16 * MOST_TOKENS])
     if len(found) <= MOST_TOKENS:
-        return found
-    return found[: MOST_TOKENS // 2] + token.findall(text[-8 * MOST_TOKENS :])[-MOST_TOKENS // 2 :]
+        return found, len(text) <= 16 * MOST_TOKENS
+    last = found if len(text) <= 8 * MOST_TOKENS else _tokens(text[-8 * MOST_TOKENS :])
+    return found[: MOST_TOKENS // 2] + last[-MOST_TOKENS // 2 :], False
+
+
+def _tokens(text: str) -> list[str]:
+    """Return words and marks, small, each number as `#`.
+
+    Example:
+        >>> _tokens("Ab_c12 \u24b6") == [*_tokens("Ab_c12"), "\u24d0"] == ["ab_c", "#", "\u24d0"]
+        True
+    """
+    if text.isascii():
+        text = text.translate(_SMALL)
+        while "00" in text:
+            text = text.replace("00", "0")
+        for mark, apart in _MARKS:
+            if mark in text:
+                text = text.replace(mark, apart)
+        return text.replace("0", " # ").split()
+    return ["#" if token.isdigit() else token.lower() for token in _TOKEN.findall(text)]  # small letters are not always as many
 
 
 @lru_cache(maxsize=4096)  # a remark comes back with every later call
 def _said(remark: str) -> tuple[str, ...]:
-    return tuple(f"h:{word}" for word in _WORD.findall(readable(remark).lower()))
+    return tuple(_WORD.findall(readable(remark).lower()))
 
 
-_known: OrderedDict[int, tuple[Setting, tuple[tuple[str, frozenset[str]], ...]]] = OrderedDict()
+_known: OrderedDict[int, tuple[Setting, frozenset[str], tuple[tuple[tuple[str, ...], frozenset[str]], ...]]] = OrderedDict()
 
 
-def _words_of(setting: Setting) -> tuple[tuple[str, frozenset[str]], ...]:
-    """Return the words of each field that a setting fills, worked out once for each."""
+def _words_of(setting: Setting) -> tuple[frozenset[str], tuple[tuple[tuple[str, ...], frozenset[str]], ...]]:
+    """Return the words of all fields that a setting fills, and of each field the features and its words, worked out once for each.
+
+    The features of a field are how many of its words a call shares with it: none, one and so on.
+    """
     found = _known.get(id(setting))
     if found is None or found[0] is not setting:
-        texts = ((name, getattr(setting, name)) for name in _FIELDS)
-        words = tuple(
-            (name, frozenset(_LONG_WORD.findall((value if isinstance(value, str) else " ".join(value)).lower())))
-            for name, value in texts
-            if value
-        )
-        found = _known[id(setting)] = (setting, words)
+        fields = []
+        for name in _FIELDS:
+            value = getattr(setting, name)
+            if value:
+                words = frozenset(_LONG_WORD.findall((value if isinstance(value, str) else " ".join(value)).lower()))
+                fields.append((tuple(f"s:{name}:{count}" for count in range(1 + _MOST_SHARED)), words))
+        every = frozenset().union(*(words for _, words in fields))
+        found = _known[id(setting)] = (setting, every, tuple(fields))
         if len(_known) > _MOST_SETTINGS:
             _known.popitem(last=False)
-    return found[1]
+    return found[1], found[2]

@@ -103,6 +103,8 @@ class _OfKind:
         """What is left to ask where the same patterns are found and the same traits are there: the same few come back."""
         self._texts: dict[str, dict[str, int]] = {}
         self.sets: dict[str, PatternSet] = {}
+        self.asks_places = False
+        """Whether a rule asks what the target of an act touches, which is then the only path that the act is about."""
 
     def add(self, rule: Rule, words: tuple[Words, ...], conditions: tuple[Condition, ...]) -> None:
         """Take in one alternative of a rule."""
@@ -115,14 +117,19 @@ class _OfKind:
     def compile(self) -> None:
         """Make the sets of patterns."""
         self.sets = {of: PatternSet(list(texts)) for of, texts in self._texts.items()}
+        self.asks_places = any(isinstance(one, _Among) for *_, conditions in self.checks for one in conditions)
 
-    def candidates(self, act: Act) -> tuple[tuple[Rule, tuple[Condition, ...]], ...]:
-        """Return the rules whose patterns an act's texts meet and whose traits it has, with what else must be true of it."""
+    def candidates(self, act: Act, *, is_far: bool = False) -> tuple[tuple[Rule, tuple[Condition, ...]], ...]:
+        """Return the rules whose patterns an act's texts meet and whose traits it has, with what else must be true of it.
+
+        Of an act that is far from all that the setting names no rule is met that asks for what it touches.
+        """
         held = [patterns.found(" ".join(act.via) if of == "via" else getattr(act, of)) for of, patterns in self.sets.items()]
-        key = (*held, *act.traits)
+        key = (is_far, *held, *act.traits)
         known = self._known.get(key)
         if known is None:
-            known = tuple(self._asked(dict(zip(self.sets, held, strict=True)), act))
+            asked = self._asked(dict(zip(self.sets, held, strict=True)), act)
+            known = tuple(one for one in asked if not (is_far and any(isinstance(condition, _Among) for condition in one[1])))
             if len(self._known) >= _MOST_KNOWN:
                 self._known = {}
             self._known[key] = known
@@ -190,7 +197,9 @@ class Rules:
         grounds = grounds_of(setting)
         found: dict[tuple[str, str, str, str], Suspicion] = {}
         for act in acts:
-            for rule, conditions in self._by_kind[act.kind].candidates(act):
+            rules = self._by_kind[act.kind]
+            is_far = rules.asks_places and not act.traits and act.kind not in _OTHER_PATHS and grounds.is_far(act.target)
+            for rule, conditions in rules.candidates(act, is_far=is_far):
                 for condition in conditions:
                     if not condition(act, grounds):
                         break
@@ -291,7 +300,7 @@ def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[
     if touch not in levels:
         raise ConfigError(f"{where}: touch must be one of {', '.join(levels)}, got {touch!r:.80}{_did_you_mean(touch, levels)}")
     if "among" in table:
-        conditions.append(_among(_words(table["among"], f"{where}: among", FIELDS), Touch[touch.upper()]))
+        conditions.append(_Among(_words(table["among"], f"{where}: among", FIELDS), Touch[touch.upper()]))
     if "not_among" in table:
         conditions.append(_not_among(_words(table["not_among"], f"{where}: not_among", FIELDS)))
     if "closed" in table:
@@ -315,16 +324,24 @@ class _Trait:
         return (value is not None and self._found(value)) is self.wanted
 
 
-def _among(fields: tuple[str, ...], least: Touch) -> Condition:
-    modules = not {"protected_read", "hidden_tests"}.isdisjoint(fields)
+_OTHER_PATHS = ("link", "import")
+"""Kinds of acts that even without traits are about other paths than their target alone, see `paths_of`."""
 
-    def held(act: Act, grounds: Grounds) -> bool:
-        for path in paths_of(act, grounds.setting.workdir if modules else ""):  # noqa: SIM110 - for every act: half the time
+
+class _Among:
+    """A condition on what an act's paths touch."""
+
+    def __init__(self, fields: tuple[str, ...], least: Touch) -> None:
+        self._fields = fields
+        self._least = least
+        self._modules = not {"protected_read", "hidden_tests"}.isdisjoint(fields)
+
+    def __call__(self, act: Act, grounds: Grounds) -> bool:
+        fields, least = self._fields, self._least
+        for path in paths_of(act, grounds.setting.workdir if self._modules else ""):
             if grounds.touch(path, *fields) >= least:
                 return True
         return False
-
-    return held
 
 
 def _not_among(fields: tuple[str, ...]) -> Condition:

@@ -22,6 +22,8 @@ _COMPILED = {
     r"\.beam$": ".ex",
     r"\.(?:js|d\.ts)\.map$|\.js$": ".ts",
 }
+_COMPILED_ENDS = (".pyc", ".pyo", ".so", "lean", ".class", "checkpoints", ".vo", ".glob", ".beam", ".map", ".js")
+"""What compiled forms end in, all that `_COMPILED` finds and more."""
 HINT = (
     r"(?:[~#]|,v|\.(?:\d{1,3}|pyc|pyo|so|olean|ilean|class|vo|beam|map|[a-z0-9-]{2,9}))$|(?i)copy|backup|bak[-_.]|\bold[-_.]"
     r"|orig[-_.]|[-_.]\d{8}\.|/[.#~]"
@@ -40,7 +42,9 @@ def originals_of(path: str) -> list[str]:
     """
     folder, _, name = path.rpartition("/")
     name = name.rpartition("%")[2]  # editors write the whole path into the name
-    forms = [pattern(ending).sub(source, name) for ending, source in _COMPILED.items() if pattern(ending).search(name)]
+    forms: list[str] = []
+    if name.endswith(_COMPILED_ENDS):
+        forms += [pattern(ending).sub(source, name) for ending, source in _COMPILED.items() if pattern(ending).search(name)]
     bare = str(pattern(_BEFORE).sub("", name))
     for _ in range(2):
         shorter = str(pattern(_BETWEEN).sub(r"\1", pattern(_ENDS).sub("", bare)))

@@ -1,0 +1,50 @@
+"""Likeness: words and marks of ASCII are found without a pattern, and are those that the pattern finds."""
+
+import random
+
+import pytest
+
+from rosellm.roserlhf.guard import resemblance
+from rosellm.roserlhf.guard.resemblance import Features, Weights, features_of, parts, score
+from rosellm.roserlhf.guard.setting import Setting
+
+
+def _by_pattern(text: str) -> list[str]:
+    return ["#" if token.isdigit() else token.lower() for token in resemblance._TOKEN.findall(text)]
+
+
+def test_tokens_of_ascii_are_those_of_the_pattern() -> None:
+    chance = random.Random(3)
+    letters = [chr(code) for code in range(128)] + list("0099##__aZ  ")
+    for _ in range(400):
+        text = "".join(chance.choices(letters, k=chance.randrange(40)))
+        assert resemblance._tokens(text) == _by_pattern(text), repr(text)
+
+
+@pytest.mark.parametrize("text", ["Ⓐ b", "K9²x", "٣٤ a", "ÀB_c", "İx"])
+def test_tokens_beyond_ascii_are_those_of_the_pattern(text: str) -> None:
+    assert resemblance._tokens(text) == _by_pattern(text)
+
+
+@pytest.mark.parametrize("length", [100, 2_999, 3_000, 3_001, 9_000, 40_000])
+def test_a_long_text_is_known_by_its_two_ends(length: int) -> None:
+    text = " ".join(f"w{chr(97 + place % 26)}{chr(97 + place // 26 % 26)}" for place in range(length))
+    found = _by_pattern(text[: 16 * resemblance.MOST_TOKENS])
+    if len(found) > resemblance.MOST_TOKENS:
+        last = _by_pattern(text[-8 * resemblance.MOST_TOKENS :])
+        found = found[: resemblance.MOST_TOKENS // 2] + last[-resemblance.MOST_TOKENS // 2 :]
+    assert resemblance._first_tokens(text)[0] == found
+
+
+@pytest.mark.parametrize("text", ["see hidden_tests, Expected", "größe hidden expected", "hidden expected " * 5_000])
+def test_words_shared_with_a_field_are_whole_words(text: str) -> None:
+    setting = Setting(task="hidden tests_expected expect hid")
+    found = features_of("shell", {"command": text}, (), setting).named()
+    assert [name for name in found if name.startswith("s:")] == [f"s:task:{3 if 'tests' in text else 2}"]
+
+
+def test_the_score_is_what_the_parts_come_to() -> None:
+    weights = Weights.of(0.5, {"u:a": (2.0, 3.0), "b:a a": (1.0, -1.0), "h:a": (1.0, 0.25), "s:task:1": (4.0, 0.5)})
+    features = Features({"a": 1, "x": 9}, {("a", "a"): 1, ("a", "x"): 2}, {"a": 1}, {"s:task:1": 1})
+    assert parts(features, weights) == [(6.0, 0, "a"), (-1.0, 1, ("a", "a")), (0.25, 2, "a"), (2.0, 3, "s:task:1")]
+    assert score(features, weights) == pytest.approx(0.5 + 7.25 / 22**0.5)
