@@ -69,6 +69,8 @@ def imported(machine: Machine, name: str, how: str, node: ast.AST | None) -> Any
             machine.findings.add("read", f"{place}.py", "import", node, module=name)
             if "." not in name:  # it may be a package
                 machine.findings.add("read", f"{place}/__init__.py", "import", node, module=name)
+        if not machine.scene.files:
+            return Thing(names.canonical(name))
         place = name.replace(".", "/")
         folders = machine.scene.variables.get("PYTHONPATH", "").split(":")[:8]
         bases = [machine.path(place), *(f"{folder}/{place}" for folder in (*folders, *machine.folders[:8]) if folder)]

@@ -80,10 +80,13 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 
+_SIZED = frozenset((str, bytes, list, tuple, dict, set, bytearray))
+
+
 def small(value: Any) -> bool:
     """Tell whether a value is small enough to go on with."""
     kind = type(value)
-    if kind in (str, bytes, list, tuple, dict, set, bytearray):
+    if kind in _SIZED:
         return len(value) <= LARGEST
     if kind is int:
         return bool(value.bit_length() <= MOST_BITS)
