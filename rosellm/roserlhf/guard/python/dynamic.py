@@ -154,7 +154,7 @@ def run_text(machine: Machine, code: str, node: ast.AST | None, disguise: str, e
         else:
             statements.block(machine, parsed.body)
         words.add(machine.findings, parsed.text)
-        words.add_code(outer, machine.findings.respelled() or code, node)
+        words.add_code(outer, machine.findings.respelled(machine.findings.folded()) or code, node)
     finally:
         machine.calls -= 1
         inner, machine.findings = machine.findings, outer

@@ -20,9 +20,7 @@ def nodes_of(node: ast.AST) -> list[ast.AST]:
             if value is None:
                 continue
             if type(value) is list:
-                for inner in value:
-                    if isinstance(inner, ast.AST):
-                        found.append(inner)
+                found += [inner for inner in value if isinstance(inner, ast.AST)]
             elif isinstance(value, ast.AST):
                 found.append(value)
     return found
