@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +25,7 @@ from rosellm.roserlhf.guard.python import (
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import DEEPEST_CALL, Machine
 from rosellm.roserlhf.guard.python.value import (
+    LONGEST_NAME,
     Choice,
     Closure,
     Contents,
@@ -107,21 +110,29 @@ def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: di
     kind, _, last = name.partition(".")
     if kind in fold.OWNERS and arguments and type(arguments[0]) is fold.OWNERS[kind]:
         return _method(machine, Method(arguments[0], last), arguments[1:], keywords, node)
+    handler, api, owner = (_looked_up if len(name) <= LONGEST_NAME else _look_up)(name)
+    if owner is not None:
+        made.owner = Thing(owner, function.subject)
+    if handler is not None:
+        return handler(made)
+    return effects.of(made, api) if api is not None else effects.guess(made)
+
+
+def _look_up(name: str) -> tuple[Callable[[Call], Any] | None, apis.Api | None, str | None]:
+    """Return what handles a dotted name, or what the table says of it; if only of its last part, the name of its owner, too."""
     if name.startswith(services.GIT):
-        return services.git(made)
+        return services.git, None, None
     api = apis.table().find(name)
-    if api is None and "." in name:
-        last = name[name.rindex(".") + 1 :]
-        handler = libraries.METHODS.get(last)
-        if handler is not None:
-            made.owner = Thing(name[: -len(last) - 1], function.subject)
-            return handler(made)
-        api = apis.table().methods.get(last)
-        if api is not None:
-            made.owner = Thing(name[: -len(last) - 1], function.subject)
-    if api is not None:
-        return effects.of(made, api)
-    return effects.guess(made)
+    if api is not None or "." not in name:
+        return None, api, None
+    owner, _, last = name.rpartition(".")
+    handler = libraries.METHODS.get(last)
+    api = apis.table().methods.get(last) if handler is None else None
+    return handler, api, owner if handler is not None or api is not None else None
+
+
+_looked_up = functools.lru_cache(2_048)(_look_up)
+"""The same; it remembers the names of most programs."""
 
 
 def _size(made: Call) -> int:

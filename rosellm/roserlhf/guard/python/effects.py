@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from rosellm.roserlhf.guard.python.findings import short as short
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import Machine
 from rosellm.roserlhf.guard.python.value import (
+    LONGEST_NAME,
     STAR,
     Choice,
     Closure,
@@ -81,7 +83,7 @@ def reads(call: Call, value: Any, detail: str, kind: ActKind = "read", **traits:
         if type(one) in (Contents, File, dict, bool, int, float) or is_data(one):
             continue
         for path in paths(one):
-            if URL.match(path):
+            if "://" in path and URL.match(path):
                 machine.nested("url", path, call.node)
             else:
                 full = machine.path(path)
@@ -496,7 +498,7 @@ def guess(call: Call) -> Any:
     values = [*call.arguments, *call.keywords.values()]
     read = sources(*values, call.owner)
     found: list[str] = []
-    if last not in _HARMLESS_METHODS and (not _HARMLESS.match(name) or "__subclasses__" in name):
+    if last not in _HARMLESS_METHODS and not (_is_harmless if len(name) <= LONGEST_NAME else _match_harmless)(name):
         for value in values[:12]:
             for one in options(value):
                 found += _guessed(call, one, name, last)
@@ -510,11 +512,20 @@ def guess(call: Call) -> Any:
     return Thing(f"{name}()" if name and len(name) < 120 else "?()", subject)
 
 
+def _match_harmless(name: str) -> bool:
+    """Tell whether a function, by its dotted name, neither reads nor writes files; a class that is got by climbing may be any."""
+    return _HARMLESS.match(name) is not None and "__subclasses__" not in name
+
+
+_is_harmless = functools.lru_cache(2_048)(_match_harmless)
+"""The same; it remembers the names of most programs."""
+
+
 def _guessed(call: Call, value: Any, name: str, last: str) -> list[str]:
     if type(value) not in (str, bytes, Place) or is_data(value):
         return []
     words = text(value)
-    if URL.match(words):
+    if "://" in words and URL.match(words):
         call.machine.nested("url", words, call.node, guess="yes")
         return []
     if type(value) is Place or words.startswith(("sqlite://", "file://")) or (len(words) < 512 and _LOOKS_LIKE_PATH.match(words)):

@@ -221,12 +221,13 @@ def _compare(machine: Machine, node: ast.Compare) -> Any:
     outcome: Any = True
     for kind, right_node in zip(node.ops, node.comparators, strict=True):
         right = evaluate(machine, right_node)
-        known_guards = len(machine.guards)
-        attributes.compared(machine, left, type(kind), right, node)
-        if len(machine.guards) > known_guards:
-            return detection.seen(machine.guards[-1])
-        if type(left) is Thing and left.name == "?seen":
-            return left
+        if type(left) is Thing or type(right) is Thing:
+            known_guards = len(machine.guards)
+            attributes.compared(machine, left, type(kind), right, node)
+            if len(machine.guards) > known_guards:
+                return detection.seen(machine.guards[-1])
+            if type(left) is Thing and left.name == "?seen":
+                return left
         if outcome is not True or not (sure(left) and sure(right)):
             outcome = NOTHING
         else:

@@ -18,7 +18,9 @@ _PROC = re.compile(r"^/proc/+(?:self|thread-self)(?:/task/[^/]+)?/+(root|cwd)(?=
 
 def absolute(path: str, workdir: str, home: str, links: Mapping[str, str]) -> str:
     """Resolve a path; one that starts with an unknown part stays as it is."""
-    path = _SCHEME.sub("", path[:LONGEST].replace("\0", ""))
+    path = path[:LONGEST].replace("\0", "")
+    if ":" in path:
+        path = _SCHEME.sub("", path)
     if path.startswith("~"):
         user, slash, rest = path.partition("/")
         path = (home if user == "~" else f"/home/{user[1:]}" if user != "~root" else "/root") + slash + rest
