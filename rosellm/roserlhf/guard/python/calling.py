@@ -144,7 +144,8 @@ def _size(made: Call) -> int:
 
 def _fold(made: Call) -> Any:
     """Call a function that only computes."""
-    if any(type(one) in (Choice, Place) for one in made.arguments):
+    kinds = set(map(type, made.arguments))
+    if Choice in kinds or Place in kinds:
         plain = [spread(lambda one: one.text if type(one) is Place else one, one) for one in made.arguments]
         return (
             spread(lambda *each: _fold(Call(made.machine, made.name, list(each), made.keywords, made.node)), *plain)
@@ -234,7 +235,7 @@ def run(machine: Machine, function: Closure, arguments: list[Any], keywords: dic
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         machine.findings.where = statements.part(where, node.name, called=True)
         statements.block(machine, node.body)
-        if any(type(one) is list for one in machine.returned) and len(machine.returned) > 1:
+        if len(machine.returned) > 1 and any(type(one) is list for one in machine.returned):
             return [one for inner in machine.returned for one in (inner if type(inner) is list else [inner])]
         return choice(machine.returned) if machine.returned else None
     finally:
@@ -249,16 +250,22 @@ _FIXTURES = frozenset(("monkeypatch", "mocker"))
 def _bound(machine: Machine, function: Closure, arguments: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
     """Bind parameters; those that nothing is known of stay unknown."""
     names_of = function.node.args
-    positional = [*names_of.posonlyargs, *names_of.args]
-    bound: dict[str, Any] = {
-        one.arg: Thing(one.arg) if one.arg in _FIXTURES else NOTHING for one in (*positional, *names_of.kwonlyargs)
-    }
+    positional = [*names_of.posonlyargs, *names_of.args] if names_of.posonlyargs else names_of.args
+    bound: dict[str, Any] = {}
+    for one in [*positional, *names_of.kwonlyargs] if names_of.kwonlyargs else positional:
+        name = one.arg
+        bound[name] = Thing(name) if name in _FIXTURES else NOTHING
     if function.defaults:
-        bound.update({one.arg: value for one, value in zip(positional[-len(function.defaults) :], function.defaults, strict=False)})
-    bound.update(function.keyword_defaults)
+        for one, value in zip(positional[-len(function.defaults) :], function.defaults, strict=False):
+            bound[one.arg] = value
+    if function.keyword_defaults:
+        bound.update(function.keyword_defaults)
     if not arguments and not keywords:  # read without a call: nothing says that a caller leaves an option out
-        bound = {name: NOTHING if value is None or value is False else value for name, value in bound.items()}
-    bound.update({one.arg: value for one, value in zip(positional, arguments, strict=False)})
+        for name, value in bound.items():
+            if value is None or value is False:
+                bound[name] = NOTHING
+    for one, value in zip(positional, arguments, strict=False):
+        bound[one.arg] = value
     extra = {}
     for name, value in keywords.items():
         if name in bound:

@@ -76,13 +76,16 @@ def is_data(value: Any) -> bool:
     return type(value) is str and ("\n" in value or len(value) > 1000)
 
 
+_NO_PATHS = frozenset((Contents, File, dict, bool, int, float))
+
+
 def reads(call: Call, value: Any, detail: str, kind: ActKind = "read", **traits: str) -> list[str]:
     """Add reads, or other acts on paths; addresses are fetched. Return the paths."""
     machine, found = call.machine, []
     for one in options(value):
-        if type(one) in (Contents, File, dict, bool, int, float) or is_data(one):
+        if type(one) in _NO_PATHS or is_data(one):
             continue
-        for path in paths(one):
+        for path in (one,) if type(one) is str else paths(one):
             if "://" in path and URL.match(path):
                 machine.nested("url", path, call.node)
             else:

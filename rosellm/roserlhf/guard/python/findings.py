@@ -95,7 +95,8 @@ class Findings:
         line = min(line, len(self._starts))
         if not self._plain:
             column = len(self._lines[line - 1].encode("utf-8", "replace")[:column].decode("utf-8", "ignore"))
-        return min(max(0, self._starts[line - 1] + column - self.shift), self.length)
+        at = self._starts[line - 1] + column - self.shift
+        return self.length if at > self.length else at if at > 0 else 0
 
     def position(self, index: int) -> int:
         """Return the line from 1 of a character."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Mapping
 
@@ -25,7 +24,7 @@ def absolute(path: str, workdir: str, home: str, links: Mapping[str, str]) -> st
         user, slash, rest = path.partition("/")
         path = (home if user == "~" else f"/home/{user[1:]}" if user != "~root" else "/root") + slash + rest
     if not path.startswith(("/", UNKNOWN)):
-        path = posixpath.join(workdir, path)
+        path = f"{workdir}/{path}" if workdir and not workdir.endswith("/") else workdir + path
     return followed(path.replace(STAR, "*"), workdir, links)
 
 

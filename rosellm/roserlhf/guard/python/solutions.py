@@ -95,7 +95,12 @@ def program(findings: Findings, body: Sequence[ast.stmt], text: str, trees: Tree
         WORDS.may_hold(text, words) for words in (_STREAMS, _ODD, _CACHED, _EMPTIED, _MADE)
     )
     is_keyed, is_called = (WORDS.may_hold(text, words) or not is_whole(body, text) for words in (_KEYED, _CALLED))
+    is_spelled = text.isascii() and is_whole(body, text)
+    looks_at_all = has_streams or is_odd or is_emptied or is_made or bool(kept) or bool(fixed) or (is_keyed and "{" in text)
     for node in islice(_functions(body), MOST_FUNCTIONS):
+        may_answer = looks_at_all or bool(node.args.defaults) or (is_cached and bool(node.decorator_list))
+        if not may_answer and is_spelled and text.count(node.name) == 1:
+            continue  # all that is left is one that names itself
         nodes = trees.of(node)[:MOST_NODES]
         kinds = set(map(type, nodes))
         parameters = {one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)} - {"self", "cls"}
