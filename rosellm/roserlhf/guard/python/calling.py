@@ -139,7 +139,7 @@ def _size(made: Call) -> int:
     """Return about how much a function goes through, or makes."""
     if made.name in ("range", "bytes", "bytearray") and made.arguments and type(made.arguments[-1]) is int:
         return max(abs(one) for one in made.arguments if type(one) is int)
-    return sum(len(one) for one in made.arguments if hasattr(one, "__len__"))
+    return sum([len(one) for one in made.arguments if hasattr(one, "__len__")])
 
 
 def _fold(made: Call) -> Any:

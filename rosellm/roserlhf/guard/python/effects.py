@@ -104,12 +104,16 @@ def on_path(machine: Machine, kind: ActKind, path: str, detail: str, node: ast.A
             machine.findings.add("process", path, detail, node)
 
 
+_WRITING, _MODES = frozenset("wax+"), frozenset("rwabxt+:gz2|")
+"""Letters of a mode in which a file is written, and of any mode."""
+
+
 def _read(call: Call, api: Api) -> Any:
     targets = _targets(call, api)
     mode = text(call.argument(1, "mode", "r")) if call.name not in ("fileinput.input",) else "r"
     found: list[str] = []
     for target in targets:
-        if len(mode) <= 4 and set(mode) & set("wax+") and set(mode) <= set("rwabxt+:gz2|") and "joblib" not in call.name:
+        if len(mode) <= 4 and not _WRITING.isdisjoint(mode) and _MODES.issuperset(mode) and "joblib" not in call.name:
             found += reads(call, target, call.name, "write", mode=mode)
             if "+" not in mode:
                 continue

@@ -95,12 +95,12 @@ def program(findings: Findings, body: Sequence[ast.stmt], text: str, trees: Tree
         WORDS.may_hold(text, words) for words in (_STREAMS, _ODD, _CACHED, _EMPTIED, _MADE)
     )
     is_keyed, is_called = (WORDS.may_hold(text, words) or not is_whole(body, text) for words in (_KEYED, _CALLED))
-    is_spelled = text.isascii() and is_whole(body, text)
+    is_spelled = text.isascii() and is_whole(body, text) and len(text) - findings.shift <= findings.length
     looks_at_all = has_streams or is_odd or is_emptied or is_made or bool(kept) or bool(fixed) or (is_keyed and "{" in text)
     for node in islice(_functions(body), MOST_FUNCTIONS):
         may_answer = looks_at_all or bool(node.args.defaults) or (is_cached and bool(node.decorator_list))
-        if not may_answer and is_spelled and text.count(node.name) == 1:
-            continue  # all that is left is one that names itself
+        if not may_answer and is_spelled and not _is_named_within(findings, node):
+            continue
         nodes = trees.of(node)[:MOST_NODES]
         kinds = set(map(type, nodes))
         parameters = {one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)} - {"self", "cls"}
@@ -132,6 +132,12 @@ def program(findings: Findings, body: Sequence[ast.stmt], text: str, trees: Tree
                 for alias in inner.names:
                     if _READY.search(alias.name):
                         findings.add("code", "ready-made operation", f"{inner.module}.{alias.name}", inner)
+
+
+def _is_named_within(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Tell whether the text of a function spells its name again: one that keeps results in itself returns them by it."""
+    start, end = findings.span(node)
+    return findings.code.count(node.name, start + findings.shift, end + findings.shift) > 1
 
 
 def _names_itself(node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST]) -> bool:
