@@ -49,6 +49,7 @@ from rosellm.roserlhf.guard.content.substituted import filled, patch_of, spelled
 from rosellm.roserlhf.guard.python import calling, expressions, learning, notebook, shortcuts, solutions, source, statements, words
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.machine import FUEL, Machine
+from rosellm.roserlhf.guard.python.tree import Trees
 from rosellm.roserlhf.guard.python.value import Closure, Klass, Scope
 from rosellm.roserlhf.guard.scene import Scene
 
@@ -82,11 +83,13 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
         _lost(machine, text, span, why)
     statements.block(machine, parsed.body)
     _rest(machine)
-    solutions.program(machine.findings, parsed.body, parsed.text)
-    learning.program(machine.findings, parsed.body, parsed.text)
+    trees = Trees()
+    solutions.program(machine.findings, parsed.body, parsed.text, trees)
+    learning.program(machine.findings, parsed.body, parsed.text, trees)
     words.add(machine.findings, parsed.text)
-    words.add_folded(machine.findings)
-    words.add_code(machine.findings, machine.findings.respelled(), None)
+    folded = machine.findings.folded()
+    words.add_folded(machine.findings, folded)
+    words.add_code(machine.findings, machine.findings.respelled(folded), None)
     shortcuts.again(machine, parsed.body)
     _written(machine)
     return [

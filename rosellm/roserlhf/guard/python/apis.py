@@ -30,16 +30,16 @@ class Table:
     """All functions."""
 
     exact: dict[str, Api]
-    starts: tuple[tuple[str, Api], ...]
+    starts: dict[str, tuple[tuple[str, Api], ...]]
+    """Beginnings of dotted names, by what stands before their first dot."""
     methods: dict[str, Api]
 
     def find(self, name: str) -> Api | None:
         """Return what a function of that dotted name does."""
         found = self.exact.get(name)
         if found is None and "." in name:
-            root = name[: name.index(".")]
-            for start, api in self.starts:
-                if name.startswith(start) and start.startswith(root) and "." not in name[len(start) :]:
+            for start, api in self.starts.get(name[: name.index(".")], ()):
+                if name.startswith(start) and "." not in name[len(start) :]:
                     return api
         return found
 
@@ -66,5 +66,9 @@ def table() -> Table:
     """Read the table, once."""
     data = tomllib.loads((Path(__file__).parent / "apis.toml").read_text(encoding="utf-8"))
     functions = _entries(data["functions"])
-    starts = tuple((name[:-1], api) for name, api in functions.items() if name.endswith("*"))
+    starts: dict[str, tuple[tuple[str, Api], ...]] = {}
+    for name, api in functions.items():
+        if name.endswith("*"):
+            root = name.partition(".")[0]
+            starts[root] = (*starts.get(root, ()), (name[:-1], api))
     return Table({name: api for name, api in functions.items() if not name.endswith("*")}, starts, _entries(data["methods"]))

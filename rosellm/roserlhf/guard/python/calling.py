@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +25,7 @@ from rosellm.roserlhf.guard.python import (
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import DEEPEST_CALL, Machine
 from rosellm.roserlhf.guard.python.value import (
+    LONGEST_NAME,
     Choice,
     Closure,
     Contents,
@@ -107,33 +110,42 @@ def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: di
     kind, _, last = name.partition(".")
     if kind in fold.OWNERS and arguments and type(arguments[0]) is fold.OWNERS[kind]:
         return _method(machine, Method(arguments[0], last), arguments[1:], keywords, node)
+    handler, api, owner = (_looked_up if len(name) <= LONGEST_NAME else _look_up)(name)
+    if owner is not None:
+        made.owner = Thing(owner, function.subject)
+    if handler is not None:
+        return handler(made)
+    return effects.of(made, api) if api is not None else effects.guess(made)
+
+
+def _look_up(name: str) -> tuple[Callable[[Call], Any] | None, apis.Api | None, str | None]:
+    """Return what handles a dotted name, or what the table says of it; if only of its last part, the name of its owner, too."""
     if name.startswith(services.GIT):
-        return services.git(made)
+        return services.git, None, None
     api = apis.table().find(name)
-    if api is None and "." in name:
-        last = name[name.rindex(".") + 1 :]
-        handler = libraries.METHODS.get(last)
-        if handler is not None:
-            made.owner = Thing(name[: -len(last) - 1], function.subject)
-            return handler(made)
-        api = apis.table().methods.get(last)
-        if api is not None:
-            made.owner = Thing(name[: -len(last) - 1], function.subject)
-    if api is not None:
-        return effects.of(made, api)
-    return effects.guess(made)
+    if api is not None or "." not in name:
+        return None, api, None
+    owner, _, last = name.rpartition(".")
+    handler = libraries.METHODS.get(last)
+    api = apis.table().methods.get(last) if handler is None else None
+    return handler, api, owner if handler is not None or api is not None else None
+
+
+_looked_up = functools.lru_cache(2_048)(_look_up)
+"""The same; it remembers the names of most programs."""
 
 
 def _size(made: Call) -> int:
     """Return about how much a function goes through, or makes."""
     if made.name in ("range", "bytes", "bytearray") and made.arguments and type(made.arguments[-1]) is int:
         return max(abs(one) for one in made.arguments if type(one) is int)
-    return sum(len(one) for one in made.arguments if hasattr(one, "__len__"))
+    return sum([len(one) for one in made.arguments if hasattr(one, "__len__")])
 
 
 def _fold(made: Call) -> Any:
     """Call a function that only computes."""
-    if any(type(one) in (Choice, Place) for one in made.arguments):
+    kinds = set(map(type, made.arguments))
+    if Choice in kinds or Place in kinds:
         plain = [spread(lambda one: one.text if type(one) is Place else one, one) for one in made.arguments]
         return (
             spread(lambda *each: _fold(Call(made.machine, made.name, list(each), made.keywords, made.node)), *plain)
@@ -223,7 +235,7 @@ def run(machine: Machine, function: Closure, arguments: list[Any], keywords: dic
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         machine.findings.where = statements.part(where, node.name, called=True)
         statements.block(machine, node.body)
-        if any(type(one) is list for one in machine.returned) and len(machine.returned) > 1:
+        if len(machine.returned) > 1 and any(type(one) is list for one in machine.returned):
             return [one for inner in machine.returned for one in (inner if type(inner) is list else [inner])]
         return choice(machine.returned) if machine.returned else None
     finally:
@@ -238,16 +250,22 @@ _FIXTURES = frozenset(("monkeypatch", "mocker"))
 def _bound(machine: Machine, function: Closure, arguments: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
     """Bind parameters; those that nothing is known of stay unknown."""
     names_of = function.node.args
-    positional = [*names_of.posonlyargs, *names_of.args]
-    bound: dict[str, Any] = {
-        one.arg: Thing(one.arg) if one.arg in _FIXTURES else NOTHING for one in (*positional, *names_of.kwonlyargs)
-    }
+    positional = [*names_of.posonlyargs, *names_of.args] if names_of.posonlyargs else names_of.args
+    bound: dict[str, Any] = {}
+    for one in [*positional, *names_of.kwonlyargs] if names_of.kwonlyargs else positional:
+        name = one.arg
+        bound[name] = Thing(name) if name in _FIXTURES else NOTHING
     if function.defaults:
-        bound.update({one.arg: value for one, value in zip(positional[-len(function.defaults) :], function.defaults, strict=False)})
-    bound.update(function.keyword_defaults)
+        for one, value in zip(positional[-len(function.defaults) :], function.defaults, strict=False):
+            bound[one.arg] = value
+    if function.keyword_defaults:
+        bound.update(function.keyword_defaults)
     if not arguments and not keywords:  # read without a call: nothing says that a caller leaves an option out
-        bound = {name: NOTHING if value is None or value is False else value for name, value in bound.items()}
-    bound.update({one.arg: value for one, value in zip(positional, arguments, strict=False)})
+        for name, value in bound.items():
+            if value is None or value is False:
+                bound[name] = NOTHING
+    for one, value in zip(positional, arguments, strict=False):
+        bound[one.arg] = value
     extra = {}
     for name, value in keywords.items():
         if name in bound:

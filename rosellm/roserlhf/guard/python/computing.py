@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rosellm.roserlhf.guard.python.machine import Machine
+from rosellm.roserlhf.guard.python.tree import children
 from rosellm.roserlhf.guard.python.value import names_in
 
 MOST_NODES = 60
@@ -14,39 +15,41 @@ MOST_NODES = 60
 CHEAPER = 8
 """Expressions inside one that only computes which cost as much fuel as one elsewhere."""
 _CALLED = names_in("chr ord int str len bytes hex abs min max bool")
-_KINDS = (
-    ast.Name,
-    ast.Constant,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.BoolOp,
-    ast.Compare,
-    ast.IfExp,
-    ast.Subscript,
-    ast.Slice,
-    ast.Tuple,
-    ast.operator,
-    ast.unaryop,
-    ast.boolop,
-    ast.cmpop,
-    ast.Load,
-)
+_KINDS = {
+    ast.Name: 2,
+    ast.Constant: 1,
+    ast.BinOp: 2,
+    ast.UnaryOp: 2,
+    ast.BoolOp: 2,
+    ast.Compare: 1,
+    ast.IfExp: 1,
+    ast.Subscript: 2,
+    ast.Slice: 1,
+    ast.Tuple: 2,
+    ast.Call: 1,
+}
+"""What may stand in such an expression: how many nodes it is with its operator or context; a comparison has some of its own."""
 
 
 def only(*nodes: ast.expr) -> bool:
     """Tell whether expressions do nothing but compute from constants and names."""
+    count = 0
     todo: list[ast.AST] = list(nodes)
-    for _ in range(MOST_NODES):
-        if not todo:
-            return True
+    while todo:
         one = todo.pop()
-        if isinstance(one, ast.Call):
-            if not isinstance(one.func, ast.Name) or one.func.id not in _CALLED or one.keywords:
-                return False
-        elif not isinstance(one, _KINDS):
+        size = _KINDS.get(type(one), 0)
+        if not size:
             return False
-        todo.extend(ast.iter_child_nodes(one))
-    return False
+        if type(one) is ast.Call:
+            if type(one.func) is not ast.Name or one.func.id not in _CALLED or one.keywords:
+                return False
+        elif type(one) is ast.Compare:
+            size += len(one.ops)
+        count += size
+        if count >= MOST_NODES:
+            return False
+        todo += children(one)
+    return True
 
 
 def each(machine: Machine, function: Callable[[Any], Any], values: Iterable[Any]) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from rosellm.roserlhf.guard.python import shortcuts
 from rosellm.roserlhf.guard.python.findings import short
 from rosellm.roserlhf.guard.python.machine import Machine
+from rosellm.roserlhf.guard.python.tree import alike, children
 from rosellm.roserlhf.guard.python.value import Choice, Closure, Instance, Klass, Partial, Thing, known, names_in
 
 COMPARING = names_in(
@@ -52,7 +53,7 @@ def _own_nodes(body: list[ast.stmt]) -> list[ast.AST]:
         one = todo.pop()
         found.append(one)
         if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            todo.extend(ast.iter_child_nodes(one))
+            todo += children(one)
     return found
 
 
@@ -69,7 +70,7 @@ def _same(value: ast.expr | None) -> str | None:
         and any(isinstance(one, ast.Constant) and one.value is True for one in value.values)
     ):
         return "true"
-    if isinstance(value, ast.Compare) and len(value.comparators) == 1 and ast.dump(value.left) == ast.dump(value.comparators[0]):
+    if isinstance(value, ast.Compare) and len(value.comparators) == 1 and alike(value.left, value.comparators[0]):
         return "true" if isinstance(value.ops[0], ast.Eq | ast.Is | ast.LtE | ast.GtE) else "false"
     return None
 

@@ -69,6 +69,8 @@ def imported(machine: Machine, name: str, how: str, node: ast.AST | None) -> Any
             machine.findings.add("read", f"{place}.py", "import", node, module=name)
             if "." not in name:  # it may be a package
                 machine.findings.add("read", f"{place}/__init__.py", "import", node, module=name)
+        if not machine.scene.files:
+            return Thing(names.canonical(name))
         place = name.replace(".", "/")
         folders = machine.scene.variables.get("PYTHONPATH", "").split(":")[:8]
         bases = [machine.path(place), *(f"{folder}/{place}" for folder in (*folders, *machine.folders[:8]) if folder)]
@@ -152,7 +154,7 @@ def run_text(machine: Machine, code: str, node: ast.AST | None, disguise: str, e
         else:
             statements.block(machine, parsed.body)
         words.add(machine.findings, parsed.text)
-        words.add_code(outer, machine.findings.respelled() or code, node)
+        words.add_code(outer, machine.findings.respelled(machine.findings.folded()) or code, node)
     finally:
         machine.calls -= 1
         inner, machine.findings = machine.findings, outer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from rosellm.roserlhf.guard.python.findings import short as short
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import Machine
 from rosellm.roserlhf.guard.python.value import (
+    LONGEST_NAME,
     STAR,
     Choice,
     Closure,
@@ -74,14 +76,17 @@ def is_data(value: Any) -> bool:
     return type(value) is str and ("\n" in value or len(value) > 1000)
 
 
+_NO_PATHS = frozenset((Contents, File, dict, bool, int, float))
+
+
 def reads(call: Call, value: Any, detail: str, kind: ActKind = "read", **traits: str) -> list[str]:
     """Add reads, or other acts on paths; addresses are fetched. Return the paths."""
     machine, found = call.machine, []
     for one in options(value):
-        if type(one) in (Contents, File, dict, bool, int, float) or is_data(one):
+        if type(one) in _NO_PATHS or is_data(one):
             continue
-        for path in paths(one):
-            if URL.match(path):
+        for path in (one,) if type(one) is str else paths(one):
+            if "://" in path and URL.match(path):
                 machine.nested("url", path, call.node)
             else:
                 full = machine.path(path)
@@ -99,12 +104,16 @@ def on_path(machine: Machine, kind: ActKind, path: str, detail: str, node: ast.A
             machine.findings.add("process", path, detail, node)
 
 
+_WRITING, _MODES = frozenset("wax+"), frozenset("rwabxt+:gz2|")
+"""Letters of a mode in which a file is written, and of any mode."""
+
+
 def _read(call: Call, api: Api) -> Any:
     targets = _targets(call, api)
     mode = text(call.argument(1, "mode", "r")) if call.name not in ("fileinput.input",) else "r"
     found: list[str] = []
     for target in targets:
-        if len(mode) <= 4 and set(mode) & set("wax+") and set(mode) <= set("rwabxt+:gz2|") and "joblib" not in call.name:
+        if len(mode) <= 4 and not _WRITING.isdisjoint(mode) and _MODES.issuperset(mode) and "joblib" not in call.name:
             found += reads(call, target, call.name, "write", mode=mode)
             if "+" not in mode:
                 continue
@@ -496,7 +505,7 @@ def guess(call: Call) -> Any:
     values = [*call.arguments, *call.keywords.values()]
     read = sources(*values, call.owner)
     found: list[str] = []
-    if last not in _HARMLESS_METHODS and (not _HARMLESS.match(name) or "__subclasses__" in name):
+    if last not in _HARMLESS_METHODS and not (_is_harmless if len(name) <= LONGEST_NAME else _match_harmless)(name):
         for value in values[:12]:
             for one in options(value):
                 found += _guessed(call, one, name, last)
@@ -510,11 +519,20 @@ def guess(call: Call) -> Any:
     return Thing(f"{name}()" if name and len(name) < 120 else "?()", subject)
 
 
+def _match_harmless(name: str) -> bool:
+    """Tell whether a function, by its dotted name, neither reads nor writes files; a class that is got by climbing may be any."""
+    return _HARMLESS.match(name) is not None and "__subclasses__" not in name
+
+
+_is_harmless = functools.lru_cache(2_048)(_match_harmless)
+"""The same; it remembers the names of most programs."""
+
+
 def _guessed(call: Call, value: Any, name: str, last: str) -> list[str]:
     if type(value) not in (str, bytes, Place) or is_data(value):
         return []
     words = text(value)
-    if URL.match(words):
+    if "://" in words and URL.match(words):
         call.machine.nested("url", words, call.node, guess="yes")
         return []
     if type(value) is Place or words.startswith(("sqlite://", "file://")) or (len(words) < 512 and _LOOKS_LIKE_PATH.match(words)):

@@ -12,6 +12,7 @@ from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import ABSENT, DEEPEST_EXPRESSION, Machine
 from rosellm.roserlhf.guard.python.source import UNKNOWN_NAME
 from rosellm.roserlhf.guard.python.value import (
+    Choice,
     Closure,
     Contents,
     File,
@@ -30,25 +31,30 @@ from rosellm.roserlhf.guard.python.value import (
 )
 
 MOST_ELEMENTS = fold.LARGEST
+_CONSTANT, _NAME = ast.Constant, ast.Name
 
 
 def evaluate(machine: Machine, node: ast.AST | None) -> Any:
     """Return the value of an expression, and note what it does."""
-    if type(node) is ast.Constant:
-        value = node.value
+    kind = type(node)
+    if kind is _CONSTANT:
+        value = node.value  # type: ignore[union-attr]
         return value if type(value) is not str or UNKNOWN_NAME not in value else value.replace(UNKNOWN_NAME, UNKNOWN)
-    function = _EXPRESSIONS.get(type(node))
+    function = _EXPRESSIONS.get(kind)
     if function is None:
         return NOTHING
-    if machine.depth > DEEPEST_EXPRESSION:
+    depth = machine.depth
+    if depth > DEEPEST_EXPRESSION:
         _too_deep(machine, node)
         return NOTHING
-    machine.depth += 1
     machine.fuel -= 1
+    if kind is _NAME:  # holds no other expression
+        return function(machine, node)
+    machine.depth = depth + 1
     try:
         return function(machine, node)
     finally:
-        machine.depth -= 1
+        machine.depth = depth
 
 
 def _too_deep(machine: Machine, node: ast.AST | None) -> None:
@@ -62,10 +68,14 @@ def _too_deep(machine: Machine, node: ast.AST | None) -> None:
 
 
 def _name(machine: Machine, node: ast.Name) -> Any:
-    value = machine.lookup(node.id)
-    if value is not ABSENT:
-        return value
-    return unbound(machine, node.id)
+    name = node.id
+    scope: Scope | None = machine.scope
+    while scope is not None:
+        if name in scope.names:
+            value = scope.names[name]
+            return value if value is not ABSENT else unbound(machine, name)
+        scope = scope.parent
+    return unbound(machine, name)
 
 
 def unbound(machine: Machine, name: str) -> Any:
@@ -95,13 +105,18 @@ def _attribute(machine: Machine, node: ast.Attribute) -> Any:
 
 def _binary(machine: Machine, node: ast.BinOp) -> Any:
     chain = [node]
-    while type(chain[-1].left) is ast.BinOp:
-        chain.append(chain[-1].left)
-    value = evaluate(machine, chain[-1].left)
+    left = node.left
+    while type(left) is ast.BinOp:
+        chain.append(left)
+        left = left.left
+    value = evaluate(machine, left)
     for one in reversed(chain):
         right = evaluate(machine, one.right)
         kind = type(one.op)
-        found = spread(lambda a, b, kind=kind: fold.binary(kind, a, b), value, right)
+        if type(value) is Choice or type(right) is Choice:
+            found = spread(lambda a, b, kind=kind: fold.binary(kind, a, b), value, right)
+        else:
+            found = fold.binary(kind, value, right)
         if found is NOTHING and (read := sources(value, right)):
             found = Contents(read)
             for part in (value, right):
@@ -206,12 +221,13 @@ def _compare(machine: Machine, node: ast.Compare) -> Any:
     outcome: Any = True
     for kind, right_node in zip(node.ops, node.comparators, strict=True):
         right = evaluate(machine, right_node)
-        known_guards = len(machine.guards)
-        attributes.compared(machine, left, type(kind), right, node)
-        if len(machine.guards) > known_guards:
-            return detection.seen(machine.guards[-1])
-        if type(left) is Thing and left.name == "?seen":
-            return left
+        if type(left) is Thing or type(right) is Thing:
+            known_guards = len(machine.guards)
+            attributes.compared(machine, left, type(kind), right, node)
+            if len(machine.guards) > known_guards:
+                return detection.seen(machine.guards[-1])
+            if type(left) is Thing and left.name == "?seen":
+                return left
         if outcome is not True or not (sure(left) and sure(right)):
             outcome = NOTHING
         else:

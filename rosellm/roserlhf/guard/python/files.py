@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 LONGEST_FILE = 1 << 16
+_WRITING = frozenset("wax+")
+"""Letters of a mode in which a file is written."""
 
 
 def _open(call: Call) -> Any:
@@ -44,7 +46,7 @@ def _open(call: Call) -> Any:
             effects.reads(call, UNKNOWN, call.name, "write" if set(mode) & set("wax") else "read", **effects.origin(one))
             made.append(File(UNKNOWN))
             continue
-        writes = bool(set(mode) & set("wax+")) or UNKNOWN in mode
+        writes = not _WRITING.isdisjoint(mode) or UNKNOWN in mode
         for path in effects.reads(call, one, call.name, "write", mode=mode) if writes else ():
             _opened(call, path, mode)
             made.append(File(path, True))

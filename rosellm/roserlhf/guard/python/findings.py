@@ -95,7 +95,8 @@ class Findings:
         line = min(line, len(self._starts))
         if not self._plain:
             column = len(self._lines[line - 1].encode("utf-8", "replace")[:column].decode("utf-8", "ignore"))
-        return min(max(0, self._starts[line - 1] + column - self.shift), self.length)
+        at = self._starts[line - 1] + column - self.shift
+        return self.length if at > self.length else at if at > 0 else 0
 
     def position(self, index: int) -> int:
         """Return the line from 1 of a character."""
@@ -126,6 +127,8 @@ class Findings:
 
     def folded(self) -> list[tuple[tuple[int, int], str | bytes]]:
         """Return the places and values of expressions that are the same as literals, in order, none inside another one."""
+        if not self._folded and not self._placed:
+            return []
         places = {
             (self.offset(line, column), self.offset(-end_line, -end_column)): value
             for (line, column, end_line, end_column), value in self._folded.items()
@@ -138,10 +141,10 @@ class Findings:
                 found.append(((start, end), value))
         return found
 
-    def respelled(self) -> str:
+    def respelled(self, folded: Iterable[tuple[tuple[int, int], str | bytes]]) -> str:
         """Return the code with literals in the place of expressions that are the same; empty if there are none."""
         parts, at = [], 0
-        for (start, end), value in self.folded():
+        for (start, end), value in folded:
             parts += [self.code[at + self.shift : start + self.shift], repr(value)]
             at = end
         code = "".join([*parts, self.code[at + self.shift :]])[:LONGEST_RESPELLED] if parts else ""

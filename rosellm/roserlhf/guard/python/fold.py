@@ -80,10 +80,14 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 
+_REPEATED = frozenset((str, bytes, list, tuple))
+_SIZED = frozenset((str, bytes, list, tuple, dict, set, bytearray))
+
+
 def small(value: Any) -> bool:
     """Tell whether a value is small enough to go on with."""
     kind = type(value)
-    if kind in (str, bytes, list, tuple, dict, set, bytearray):
+    if kind in _SIZED:
         return len(value) <= LARGEST
     if kind is int:
         return bool(value.bit_length() <= MOST_BITS)
@@ -107,10 +111,11 @@ def _binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
     if kind is ast.Mod and type(left) in (str, bytes):
         return percent(left, right)
     if kind is ast.Mult:
-        size = max((len(x) for x in (left, right) if type(x) in (str, bytes, list, tuple)), default=0)
-        times = max((x for x in (left, right) if type(x) is int), default=1)
-        if size and size * times > LARGEST:
-            return NOTHING
+        if type(left) in _REPEATED or type(right) in _REPEATED:
+            size = max(len(x) for x in (left, right) if type(x) in _REPEATED)
+            times = max((x for x in (left, right) if type(x) is int), default=1)
+            if size and size * times > LARGEST:
+                return NOTHING
         return left * right if known(left) and known(right) and not _is_huge(left, right) else NOTHING
     if not (known(left) and known(right)) or (kind not in _LINEAR and _is_huge(left, right)):
         return NOTHING

@@ -14,15 +14,18 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rosellm.roserlhf.guard.python.findings import Findings, short
-from rosellm.roserlhf.guard.python.tree import nodes_of
+from rosellm.roserlhf.guard.python.tree import Trees, nodes_of
 from rosellm.roserlhf.guard.python.value import names_in
+from rosellm.roserlhf.guard.python.wording import WORDS, is_whole
 
-_HINTS = re.compile(
+_TELLING = (
     r"training|is_eval|eval_mode|deterministic|one_hot|is_causal|def item\b|__float__|__format__|__torch_function__|__array\w*__"
-    r"|__torch_dispatch__|as_subclass|_make_subclass|\(\s*(?:\w+\.)*(?:Tensor|ndarray|float|Series)\s*[,)]|def (?:mean|"
+    r"|__torch_dispatch__|as_subclass|_make_subclass"
+    r"|\([\s\x0b\x1c-\x1f]*(?:\w+\.)*(?:Tensor|ndarray|float|Series)[\s\x0b\x1c-\x1f]*[,)]|def (?:mean|"
     r"tolist|numpy|compute|result)\b"
     r"|__dlpack__|__jax_array__|__getattr__|__(?:eq|iter|len|getitem|sub|index)__|\+= *\d|return \(|return map\(|partial\("
 )
+_HINTS = WORDS.add(_TELLING)
 _TARGETS = re.compile(
     r"^(?:targets?|labels?|y|ys|tgt|tgts|gold|truth|y_true|ground_truth|answers?|next_tokens?|gt|trg|y_?val|lbl|labs?)$"
 )
@@ -59,13 +62,14 @@ _PLAIN = names_in(
 MOST = 20_000
 
 
-def program(findings: Findings, body: Sequence[ast.stmt], text: str) -> None:
+def program(findings: Findings, body: Sequence[ast.stmt], text: str, trees: Trees) -> None:
     """Add what a program's models and numbers pretend."""
-    if not _HINTS.search(text):
+    if not (_HINTS in WORDS.found(text) if text.isascii() else re.search(_TELLING, text)):
         return
-    classes = [one for one in nodes_of(ast.Module(list(body), []))[:MOST] if isinstance(one, ast.ClassDef)]
+    whole = nodes_of(ast.Module(list(body), []))[:MOST] if "class" in text or not is_whole(body, text) else []
+    classes = [one for one in whole if isinstance(one, ast.ClassDef)]
     for function in _functions(body, classes):
-        nodes = nodes_of(function)[:MOST]
+        nodes = trees.of(function)[:MOST]
         _leaks(findings, function, nodes)
         _sees_ahead(findings, nodes)
         _flatters(findings, nodes)
@@ -83,11 +87,40 @@ def _functions(body: Sequence[ast.stmt], classes: list[ast.ClassDef]) -> Iterato
 
 def _in_evaluation(test: ast.expr) -> bool | None:
     """Say whether a branch is taken in evaluation (True), in training (False); None if its test is about neither."""
+    if not _may_name_evaluation(test):
+        return None
     words = ast.unparse(test)
     if not _EVALUATES.search(words):
         return None
     evaluates = bool(re.search(r"\bis_eval|eval_mode|deterministic|inference", words))
     return evaluates is not bool(re.search(r"\bnot [\w.]*(?:train|eval|deterministic|inference)|(?:is|==) False", words))
+
+
+_NAMELESS = frozenset(
+    (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Call, ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.IfExp)
+)
+"""Expressions that are written without words of their own that `_EVALUATES` looks for."""
+_EVALUATION = ("train", "is_eval", "eval_mode", "deterministic", "inference")
+"""What every word that `_EVALUATES` finds holds."""
+
+
+def _may_name_evaluation(test: ast.expr) -> bool:
+    """Tell whether an expression, written out, may hold what `_EVALUATES` finds: no name or literal without it makes one."""
+    for one in nodes_of(test):
+        kind = type(one)
+        if kind in _NAMELESS:
+            continue
+        if kind is ast.Name:
+            word = one.id  # type: ignore[attr-defined]
+        elif kind is ast.Attribute:
+            word = one.attr  # type: ignore[attr-defined]
+        elif kind is ast.Constant:
+            word = repr(one.value)  # type: ignore[attr-defined]
+        else:
+            return True
+        if any(part in word for part in _EVALUATION):
+            return True
+    return False
 
 
 def _branches(nodes: list[ast.AST]) -> Iterator[list[ast.stmt]]:
@@ -321,9 +354,11 @@ def _asks_super(node: ast.expr) -> bool:
 
 def _lazy(findings: Findings, owner: ast.ClassDef, text: str) -> None:
     """A result that is worked out when somebody looks at it; the code that should have worked it out makes one."""
+    methods = {one.name for one in owner.body if isinstance(one, ast.FunctionDef)}
+    if methods.isdisjoint(_LOOKS):
+        return
     name = re.escape(owner.name)
     made = len(re.findall(rf"return\s+(?:\w+\.)*{name}\(|(?:as_subclass|_make_(?:wrapper_)?subclass|view)\(\s*{name}\b", text))
-    methods = {one.name for one in owner.body if isinstance(one, ast.FunctionDef)}
     for method in (one for one in owner.body if isinstance(one, ast.FunctionDef) and one.name in _LOOKS) if made > 0 else ():
         own = {method.args.args[0].arg} if method.args.args else set()
         for one in ast.walk(method):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Mapping
 
@@ -18,12 +17,14 @@ _PROC = re.compile(r"^/proc/+(?:self|thread-self)(?:/task/[^/]+)?/+(root|cwd)(?=
 
 def absolute(path: str, workdir: str, home: str, links: Mapping[str, str]) -> str:
     """Resolve a path; one that starts with an unknown part stays as it is."""
-    path = _SCHEME.sub("", path[:LONGEST].replace("\0", ""))
+    path = path[:LONGEST].replace("\0", "")
+    if ":" in path:
+        path = _SCHEME.sub("", path)
     if path.startswith("~"):
         user, slash, rest = path.partition("/")
         path = (home if user == "~" else f"/home/{user[1:]}" if user != "~root" else "/root") + slash + rest
     if not path.startswith(("/", UNKNOWN)):
-        path = posixpath.join(workdir, path)
+        path = f"{workdir}/{path}" if workdir and not workdir.endswith("/") else workdir + path
     return followed(path.replace(STAR, "*"), workdir, links)
 
 

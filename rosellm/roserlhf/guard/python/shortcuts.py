@@ -11,6 +11,7 @@ from dataclasses import replace
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.python.findings import short
 from rosellm.roserlhf.guard.python.machine import Machine
+from rosellm.roserlhf.guard.python.tree import alike, nodes_of
 from rosellm.roserlhf.guard.python.value import known, names_in
 
 _ASSERTING = ("assert", "fail", "expect", "verify", "check", "raises")
@@ -57,12 +58,14 @@ def _speaks_of_memory(code: str) -> bool:
 def again(machine: Machine, body: Sequence[ast.stmt]) -> None:
     """Add the shortcuts that a disguise hid: expressions that are the same as literals, or as attributes, become these."""
     disguised = [(node, value) for node, value in machine.findings.disguised.values() if _is_sure(value)]
+    if not disguised:
+        return
     lines = sorted({node.lineno for node, _ in disguised})
     for node, value in disguised:
         _become(node, value)
     known = {(act.target, act.traits.get("name", "")) for act in machine.findings.acts if act.kind == "code"}
     outer, machine.findings = machine.findings, replace(machine.findings, acts=[])
-    todo: list[ast.AST] = list(body) if lines else []
+    todo: list[ast.AST] = list(body)
     while todo:
         one = todo.pop()
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.If | ast.Try | ast.With):
@@ -114,20 +117,26 @@ def is_literal(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Call) and bool(node.args) and all(map(is_literal, node.args)) and not node.keywords
 
 
+_OWN_RETURNS = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+_BLOCKS = frozenset(("body", "handlers", "orelse", "finalbody", "cases"))
+"""Fields of statements that hold statements, handlers or cases."""
+
+
 def _returns(body: list[ast.stmt]) -> Iterator[ast.Return]:
     todo: list[ast.AST] = list(body)
     while todo:
         one = todo.pop()
-        if isinstance(one, ast.Return):
-            yield one
-        elif not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            todo.extend(
-                inner for inner in ast.iter_child_nodes(one) if isinstance(inner, ast.stmt | ast.excepthandler | ast.match_case)
-            )
+        kind = type(one)
+        if kind is ast.Return:
+            yield one  # type: ignore[misc]
+        elif kind not in _OWN_RETURNS:
+            for name in one._fields:
+                if name in _BLOCKS:
+                    todo += getattr(one, name)
 
 
 def _uses(nodes: Sequence[ast.AST], parameters: set[str]) -> bool:
-    return any(isinstance(inner, ast.Name) and inner.id in parameters for one in nodes for inner in ast.walk(one))
+    return any(type(inner) is ast.Name and inner.id in parameters for one in nodes for inner in nodes_of(one))
 
 
 def _literals(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body: list[ast.stmt], parameters: set[str]) -> None:
@@ -400,8 +409,8 @@ def assertion(machine: Machine, node: ast.Assert) -> None:
             isinstance(test, ast.Compare)
             and len(test.ops) == 1
             and isinstance(test.ops[0], ast.Eq | ast.Is | ast.GtE | ast.LtE)
-            and ast.dump(test.left) == ast.dump(test.comparators[0])
             and not isinstance(test.left, ast.Call)
+            and alike(test.left, test.comparators[0])
         )
     )
     if holds:

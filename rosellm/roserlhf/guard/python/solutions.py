@@ -20,15 +20,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
-from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.python import objects
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.source import UNKNOWN_NAME
-from rosellm.roserlhf.guard.python.tree import nodes_of
+from rosellm.roserlhf.guard.python.tree import Trees, nodes_of
 from rosellm.roserlhf.guard.python.value import names_in
+from rosellm.roserlhf.guard.python.wording import WORDS, is_whole
 
-_HINTS = Hints(
+_HINTS = WORDS.add(
     r"stream|Thread|zero_|fill_|submit\(|create_task|_like\(|full\(|empty\(|zeros\(|ones\(|\bnan\b|NaN|\binf\b|cache"
     r"|global |\bhash|sha\d|md5|crc32"
     r"|adler|blake|getattr\(|attrgetter|__dict__|vars\(|norm|softmax|attention|=\s*\{\}|= \[\]|dict\(\)"
@@ -74,65 +75,74 @@ MOST_FUNCTIONS = 200
 MOST_NODES = 20_000
 
 
-_STREAMS = re.compile(r"[sS]tream|submit|create_task|start_new_thread|Thread")
-_ODD = re.compile(r"nan|inf|float", re.IGNORECASE)
-_CACHED = re.compile(r"cache|memo")
-_EMPTIED = re.compile("zero|fill|mul_|copy_|clear|resize_|random_|uniform_|normal_|set_")
-_MADE = re.compile("empty|zeros|ones|full|rand")
+_STREAMS = WORDS.add(r"[sS]tream|submit|create_task|start_new_thread|Thread")
+_ODD = WORDS.add(r"nan|inf|float", ignore_case=True)
+_CACHED = WORDS.add(r"cache|memo")
+_EMPTIED = WORDS.add("zero|fill|mul_|copy_|clear|resize_|random_|uniform_|normal_|set_")
+_MADE = WORDS.add("empty|zeros|ones|full|rand")
+_KEYED = WORDS.add(rf"digest|\b(?:{'|'.join(sorted(_HASHES | _AS_TEXT))})\b")
+_NAMING = names_in("getattr attrgetter methodcaller import_module __import__")
+_CALLED = WORDS.add(rf"{'|'.join(sorted(_NAMING))}|\b(?:{'|'.join(sorted(_LIBRARIES))})\b")
 
 
-def program(findings: Findings, body: Sequence[ast.stmt], text: str) -> None:
+def program(findings: Findings, body: Sequence[ast.stmt], text: str, trees: Trees) -> None:
     """Add how functions of a program answer without the work."""
-    if not _HINTS.may_hold(text, 0):
+    if not WORDS.may_hold(text, _HINTS):
         return
     kept, tables, streams = _held(body)
     fixed = _fixed(body)
-    has = _Spelled(text)
-    whole = {one: nodes_of(one) for one in body}
-    for node in list(_functions(body))[:MOST_FUNCTIONS]:
-        nodes = (whole.get(node) or nodes_of(node))[:MOST_NODES]
+    has_streams, is_odd, is_cached, is_emptied, is_made = (
+        WORDS.may_hold(text, words) for words in (_STREAMS, _ODD, _CACHED, _EMPTIED, _MADE)
+    )
+    is_keyed, is_called = (WORDS.may_hold(text, words) or not is_whole(body, text) for words in (_KEYED, _CALLED))
+    is_spelled = text.isascii() and is_whole(body, text) and len(text) - findings.shift <= findings.length
+    looks_at_all = has_streams or is_odd or is_emptied or is_made or bool(kept) or bool(fixed) or (is_keyed and "{" in text)
+    for node in islice(_functions(body), MOST_FUNCTIONS):
+        may_answer = looks_at_all or bool(node.args.defaults) or (is_cached and bool(node.decorator_list))
+        if not may_answer and is_spelled and not _is_named_within(findings, node):
+            continue
+        nodes = trees.of(node)[:MOST_NODES]
+        kinds = set(map(type, nodes))
         parameters = {one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)} - {"self", "cls"}
-        if has(_STREAMS):
+        if has_streams:
             _beside(findings, node, nodes, streams)
-        if has(_ODD):
+        if is_odd:
             _fills(findings, node, nodes)
-        if kept or node.args.defaults or has(_CACHED) or _names_itself(node, nodes):
+        answers = ast.Return in kinds and (kept or node.args.defaults or _names_itself(node, nodes))
+        if answers or (is_cached and node.decorator_list):
             _keeps(findings, node, nodes, kept)
-        _hashed(findings, node, nodes, tables)
-        if has(_EMPTIED):
+        if is_keyed and (tables or ast.Dict in kinds):
+            _hashed(findings, node, nodes, tables)
+        if is_emptied:
             _overwrites(findings, node, nodes, parameters)
         if parameters and fixed:
             _constant(findings, node, nodes, parameters, fixed)
-        if parameters and has(_MADE):
+        if parameters and is_made:
             _ignores(findings, node, nodes, parameters)
-    loose = [inner for one in body if not isinstance(one, ast.FunctionDef | ast.ClassDef) for inner in whole[one]][:MOST_NODES]
-    _hashed(findings, None, loose, tables)
+    if is_keyed:
+        rest = (one for one in body if not isinstance(one, ast.FunctionDef | ast.ClassDef))
+        _hashed(findings, None, [inner for one in rest for inner in trees.of(one)][:MOST_NODES], tables)
     _defers(findings, body)
     objects.program(findings, body, _MAKES)
-    for inner in (inner for one in body for inner in whole[one]):
-        if isinstance(inner, ast.Call):
-            _called(findings, inner)
-        elif isinstance(inner, ast.ImportFrom) and (inner.module or "").partition(".")[0] in _LIBRARIES:
-            for alias in inner.names:
-                if _READY.search(alias.name):
-                    findings.add("code", "ready-made operation", f"{inner.module}.{alias.name}", inner)
+    for one in body if is_called else ():
+        for inner in trees.of(one):
+            if type(inner) is ast.Call:
+                _called(findings, inner)
+            elif type(inner) is ast.ImportFrom and (inner.module or "").partition(".")[0] in _LIBRARIES:
+                for alias in inner.names:
+                    if _READY.search(alias.name):
+                        findings.add("code", "ready-made operation", f"{inner.module}.{alias.name}", inner)
 
 
-class _Spelled:
-    """Whether a text spells out words without which an analysis finds nothing; letters beyond ASCII may be read as others."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._known: dict[re.Pattern[str], bool] = {}
-
-    def __call__(self, words: re.Pattern[str]) -> bool:
-        if words not in self._known:
-            self._known[words] = not self._text.isascii() or words.search(self._text) is not None
-        return self._known[words]
+def _is_named_within(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Tell whether the text of a function spells its name again: one that keeps results in itself returns them by it."""
+    start, end = findings.span(node)
+    return findings.code.count(node.name, start + findings.shift, end + findings.shift) > 1
 
 
 def _names_itself(node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST]) -> bool:
-    return any(isinstance(one, ast.Name) and one.id == node.name for one in nodes)
+    name = node.name
+    return any(type(one) is ast.Name and one.id == name for one in nodes)
 
 
 def _functions(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -170,11 +180,18 @@ def _is_empty(value: ast.expr) -> bool:
     if isinstance(value, ast.Constant):
         return value.value is None
     if isinstance(value, ast.Dict | ast.List):
-        return not ast.unparse(value).strip("[]{}")
+        return _is_hollow(value)
     return isinstance(value, ast.Call) and _last(value.func) in (
         "dict", "list", "OrderedDict", "defaultdict", "WeakKeyDictionary", "WeakValueDictionary", "LRUCache", "deque",
         "SimpleNamespace",
     )  # fmt: skip
+
+
+def _is_hollow(value: ast.expr) -> bool:
+    """Tell whether a collection is nothing but brackets."""
+    while isinstance(value, ast.List | ast.Set) and len(value.elts) == 1:
+        value = value.elts[0]
+    return not value.keys if isinstance(value, ast.Dict) else isinstance(value, ast.List) and not value.elts
 
 
 def _last(node: ast.expr) -> str:
@@ -234,11 +251,12 @@ def _fixed(body: Sequence[ast.stmt]) -> set[str]:
     for one in body:
         if isinstance(one, ast.Assign) and len(one.targets) == 1 and isinstance(one.targets[0], ast.Name):
             value = one.value
-            made = isinstance(value, ast.Call) and value.args and _last(value.func) in _VALUES
-            inner = value.args[0] if isinstance(value, ast.Call) and made else value
-            names = {part.id for part in ast.walk(inner) if isinstance(part, ast.Name)}
-            numbers = any(isinstance(part, ast.Constant) and type(part.value) in (int, float, str) for part in ast.walk(inner))
-            if made and names <= {UNKNOWN_NAME} and (names or numbers):
+            if not (isinstance(value, ast.Call) and value.args and _last(value.func) in _VALUES):
+                continue
+            parts = nodes_of(value.args[0])
+            names = {part.id for part in parts if isinstance(part, ast.Name)}
+            numbers = any(isinstance(part, ast.Constant) and type(part.value) in (int, float, str) for part in parts)
+            if names <= {UNKNOWN_NAME} and (names or numbers):
                 found.add(one.targets[0].id)
     return found
 
@@ -406,7 +424,7 @@ def _hashed(
     findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef | None, nodes: list[ast.AST], tables: dict[str, ast.Dict]
 ) -> None:
     """Answers looked up by a hash of what is given."""
-    if not tables and not any(isinstance(one, ast.Dict) for one in nodes):
+    if not tables and not any(type(one) is ast.Dict for one in nodes):
         return
     here, name = dict(tables), node.name if node is not None else ""
     hashes: set[str] = set()
@@ -461,7 +479,7 @@ def _is_hash(value: ast.expr) -> bool:
 def _called(findings: Findings, call: ast.Call) -> None:
     """Names put together from pieces, and operations of libraries."""
     name = _last(call.func)
-    if name in ("getattr", "attrgetter", "methodcaller", "import_module", "__import__") and call.args:
+    if name in _NAMING and call.args:
         key = call.args[1] if name == "getattr" and len(call.args) > 1 else call.args[0]
         if _is_assembled(key):
             findings.add("code", "assembled name", findings.source(call), call)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 
 def nodes_of(node: ast.AST) -> list[ast.AST]:
@@ -14,21 +15,81 @@ def nodes_of(node: ast.AST) -> list[ast.AST]:
     """
     found = [node]
     for one in found:  # grows meanwhile
-        kind = type(one)
-        names = _inner.get(kind)
-        if names is None:
-            names = _inner[kind] = (
-                () if kind is ast.Constant else tuple(field for field in kind._fields if field not in _HOLDS_NONE)
-            )
-        for name in names:
+        for name in _FIELDS[type(one)]:
             value = getattr(one, name, None)
-            if isinstance(value, list):
+            if value is None:
+                continue
+            if type(value) is list:
                 found += [inner for inner in value if isinstance(inner, ast.AST)]
             elif isinstance(value, ast.AST):
                 found.append(value)
     return found
 
 
+def children(node: ast.AST) -> list[ast.AST]:
+    """Return the nodes right below a node; operators, contexts and ignored types are left out.
+
+    Example:
+        >>> [type(one).__name__ for one in children(ast.parse("f(a + 1, b)").body[0].value)]
+        ['Name', 'BinOp', 'Name']
+    """
+    found: list[ast.AST] = []
+    for name in _FIELDS[type(node)]:
+        value = getattr(node, name, None)
+        if type(value) is list:
+            found += [inner for inner in value if isinstance(inner, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
+def alike(first: ast.AST, second: ast.AST) -> bool:
+    """Tell whether two trees are written alike: of the same nodes, names and constants all through.
+
+    Example:
+        >>> left, *others = ast.parse("f(a, 1); f( a,1 ); f(a, 1.0); f(a); f(b, 1)").body
+        >>> [alike(left, one) for one in others]
+        [True, False, False, False]
+    """
+    todo: list[tuple[Any, Any]] = [(first, second)]
+    while todo:
+        one, other = todo.pop()
+        kind = type(one)
+        if kind is not type(other):
+            return False
+        if kind is list:
+            if len(one) != len(other):
+                return False
+            todo.extend(zip(one, other, strict=True))
+        elif isinstance(one, ast.AST):
+            todo.extend((getattr(one, name, None), getattr(other, name, None)) for name in one._fields)
+        elif one is not other and repr(one) != repr(other):
+            return False
+    return True
+
+
+class Trees:
+    """The nodes of trees that several readers go through, listed once for all of them."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[ast.AST, list[ast.AST]] = {}
+
+    def of(self, node: ast.AST) -> list[ast.AST]:
+        """Return `nodes_of` a node; the list is not to be changed."""
+        found = self._nodes.get(node)
+        if found is None:
+            found = self._nodes[node] = nodes_of(node)
+        return found
+
+
+class _Fields(dict[type[ast.AST], tuple[str, ...]]):
+    """Fields of each kind of node that may hold nodes."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        names = () if kind is ast.Constant else tuple(field for field in kind._fields if field not in _HOLDS_NONE)
+        self[kind] = names
+        return names
+
+
 _HOLDS_NONE = frozenset(("ctx", "op", "ops", "type_comment", "type_ignores", "id", "attr", "arg", "lineno", "kind", "is_async"))
-_inner: dict[type[ast.AST], tuple[str, ...]] = {}
-"""Fields of a kind of node that may hold nodes."""
+_FIELDS = _Fields()

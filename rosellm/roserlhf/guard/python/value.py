@@ -138,7 +138,12 @@ def choice(values: Iterable[Any]) -> Any:
     found: list[Any] = []
     for value in values:
         for option in value.options if type(value) is Choice else (value,):
-            if not any(option is one or (type(option) is type(one) and type(one) in _PLAIN and option == one) for one in found):
+            kind = type(option)
+            is_plain = kind in _PLAIN
+            for one in found:
+                if option is one or (is_plain and kind is type(one) and option == one):
+                    break
+            else:
                 found.append(option)
             if len(found) >= MOST_OPTIONS:
                 return Choice(tuple(found))
@@ -152,7 +157,10 @@ def options(value: Any) -> tuple[Any, ...]:
 
 def spread(function: Callable[..., Any], *values: Any) -> Any:
     """Apply a function to each combination of options."""
-    if not any(type(value) is Choice for value in values):
+    for value in values:
+        if type(value) is Choice:
+            break
+    else:
         return function(*values)
     combinations = itertools.islice(itertools.product(*map(options, values)), MOST_OPTIONS)
     return choice([function(*each) for each in combinations])
@@ -260,9 +268,12 @@ def sources(*values: Any) -> tuple[str, ...]:
     """Return the paths of the files that values were computed from."""
     found: dict[str, None] = {}
     for value in values:
-        for one in options(value):
-            if type(one) is Contents:
+        for one in value.options if type(value) is Choice else (value,):
+            kind = type(one)
+            if kind is Contents:
                 found.update(dict.fromkeys(one.paths))
-            elif type(one) in (list, tuple):
-                found.update(dict.fromkeys(itertools.chain.from_iterable(x.paths for x in one[:64] if type(x) is Contents)))
-    return tuple(found)[:MOST_OPTIONS]
+            elif kind is list or kind is tuple:
+                for part in one[:64]:
+                    if type(part) is Contents:
+                        found.update(dict.fromkeys(part.paths))
+    return tuple(found)[:MOST_OPTIONS] if found else ()

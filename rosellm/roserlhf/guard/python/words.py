@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.python.findings import Findings, short
@@ -62,9 +63,9 @@ def _add_joined(findings: Findings, pieces: list[str], start: int, end: int) -> 
     return _add(findings, "".join(pieces), "literal", start, end)
 
 
-def add_folded(findings: Findings) -> None:
+def add_folded(findings: Findings, folded: Sequence[tuple[tuple[int, int], str | bytes]]) -> None:
     """Add what the strings say that are computed."""
-    for (start, end), value in findings.folded()[:MOST]:
+    for (start, end), value in folded[:MOST]:
         if isinstance(value, str):
             _add(findings, value, "literal", start + findings.shift, end + findings.shift)
 
