@@ -67,7 +67,8 @@ def _acts(change: _Change, scene: Scene) -> Iterator[Act]:
     if change.verb == "deleted":
         yield Act("delete", place, "patch", span=span)
         return
-    traits = {"file": change.verb} | traits_of_change("\n".join(change.removed), "\n".join(change.added))
+    added = "\n".join(change.added)
+    traits = {"file": change.verb} | traits_of_change("\n".join(change.removed), added)
     if change.mode == "120000":
         goal = resolve((change.added or ["?"])[0], replace(scene, workdir=place.rpartition("/")[0] or "/"))
         yield Act("link", place, goal, span=span)
@@ -75,11 +76,11 @@ def _acts(change: _Change, scene: Scene) -> Iterator[Act]:
     if change.mode:
         traits["mode"] = change.mode
     yield Act("write", place, "patch", span=span, traits=traits)
-    added = "\n".join(change.added)
     if added.strip():
         code = added if change.verb == "new" else "\n".join(change.around)
         for act in acts_of_content(place, code, scene, added=added):
-            yield replace(act, span=span, traits=act.traits if act.kind == "write" else {"in_file": place, **act.traits})
+            inside = act.traits if act.kind == "write" else {"in_file": place, **act.traits}
+            yield Act(act.kind, act.target, act.detail, act.argument, span, act.via, inside)
 
 
 def _changes(patch: str) -> Iterator[_Change]:
@@ -134,7 +135,8 @@ def _line(now: _Change, line: str, in_hunk: bool) -> bool:
     """Take one line of a file's part; say whether a hunk goes on."""
     if line.startswith("@@"):
         now.around.append(HUNK[:-1])
-        found = pattern(_IN_FUNCTION).search(line) if now.path.endswith((".py", ".pyi")) else None
+        names = ("def " in line or "class " in line) and now.path.endswith((".py", ".pyi"))
+        found = pattern(_IN_FUNCTION).search(line) if names else None
         if found:
             now.around.append(HEADING + found.group(1))
         return True
