@@ -102,7 +102,7 @@ def skips_in(text: str) -> int:
     """Return how many skips a new text has.
 
     Example:
-        >>> skips_in("@pytest.mark.skip\ndef test_a(): pass")
+        >>> skips_in("@pytest.mark.skip\\ndef test_a(): pass")
         1
     """
     return _count(_SKIP, text)
