@@ -25,6 +25,8 @@ _LOOKS = re.compile(
     r"|\bload\w*\(|\bread\w*\(|\bglob\b|\bimport\s+(?!json\b|sys\b)\w|\brequire\(|\bpathlib\b|\bsum\("
     r"|\bfrom\s+(?!json\b|sys\b|__future__\b)[\w.]+\s+import\b|\brecv\w*\b|\bconnect\b|\bremote\b|\bsocket\b|\bfetch\b|\brequests?\b|\bprocess\("
 )
+_REMARKS = re.compile(r"(?m)^\s*(?:#|//)[^\n]*$")
+_TEXTS = re.compile(r"<<-?\s*(['\"]?)(\w+)\1[^\n]*\n[\s\S]*?\n\s*\2\b|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'")
 _NUMBER = re.compile(r"(?<![\w.#&])\d[\d_,]*\.?\d+(?![\w.])")
 
 
@@ -37,10 +39,16 @@ def acts_of_canned(code: str) -> Iterator[Act]:
         >>> list(acts_of_canned("wc -l < $1; echo 100 200 300"))
         []
     """
-    if len(code) > LONGEST or not _PRINTS.search(code):
+    if len(code) > LONGEST or not _has_digits(code):
         return
-    bare = re.sub(r"(?m)^\s*(?:#|//)[^\n]*$", "", code)
-    held = re.sub(r"<<-?\s*(['\"]?)(\w+)\1[^\n]*\n[\s\S]*?\n\s*\2\b|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'", " <<E ", bare)
+    bare = _REMARKS.sub("", code) if "#" in code or "//" in code else code
+    if _LOOKS.search(_TEXTS.sub(" <<E ", bare)) or not _PRINTS.search(code):
+        return
     numbers = _NUMBER.findall(bare)
-    if len(numbers) >= LEAST_NUMBERS and not _LOOKS.search(held):
+    if len(numbers) >= LEAST_NUMBERS:
         yield Act("code", "prints what was known", " ".join(bare.split())[:200], traits={"numbers": str(len(numbers))})
+
+
+def _has_digits(code: str) -> bool:
+    """Tell whether a text may hold so many numbers, each of two digits at least."""
+    return not code.isascii() or sum(map(code.count, "0123456789")) >= 2 * LEAST_NUMBERS

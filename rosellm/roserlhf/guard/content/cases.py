@@ -37,32 +37,45 @@ _MAKER = (
 )
 _BRACKETS = r"(?:\[(?:[^\[\]]|\[[^\[\]]{0,80}+\]){1,300}+\]|\((?:[^()]|\([^()]{0,80}+\)){1,300}+\)|\{[^{}]{1,300}+\})"
 _LITERAL = rf"(?:{_MAKER}(?:{_TEXT}|{_BRACKETS})|{_NUMBER}(?![\w.]))"
+_SAME_NAMES = (
+    r"\b(?:equals?|eql\?|equal\?|isEqual\w*|is_equal|identical|deepEqual|DeepEqual|isDeepStrictEqual|strn?cmp|strcasecmp"
+    r"|wcscmp|memcmp|isequal"
+    r"|array_equal|Equal|EqualFold|string=\?|equalsIgnoreCase|all\.equal|SequenceEqual)"
+)
 _EQUAL = re.compile(
     rf"(?:===?|\beq\b|\bis\b|-eq\b|(?:(?<=\")|(?<=\}}))\s=(?=\s))\s*(?P<after>{_LITERAL})"
     rf"|(?P<before>{_TEXT})\s*(?:===?|\beq\b|-eq\b)"
-    r"|\b(?:equals?|eql\?|equal\?|isEqual\w*|is_equal|identical|deepEqual|DeepEqual|isDeepStrictEqual|strn?cmp|strcasecmp"
-    r"|wcscmp|memcmp|isequal"
-    r"|array_equal|Equal|EqualFold|string=\?|equalsIgnoreCase|all\.equal|SequenceEqual)\s*\(?\s*"
+    rf"|{_SAME_NAMES}\s*\(?\s*"
     rf"(?:[^()\n,;\"'`]{{1,80}},\s*|[^()\n,;\"'`]{{0,40}}\([^()\n]{{0,40}}\),\s*)?(?P<called>{_LITERAL})"
     rf"|\b(?:case|when)\s+(?P<arm>{_TEXT}|{_BRACKETS})\s*(?=:|=>|->|then\b|,|\n)"
     rf"|(?m:^|[{{,])[ \t]*\(?(?P<line>{_TEXT}|{_BRACKETS}|(?:[^\s|()\"'`]*[^\w\s|()*?\"'`-][^\s|()\"'`]*))\s*(?=(?:=>|->)[^\n])"
     rf"|(?m:^)[ \t]*(?P<label>{_TEXT}|\d{{5,}})(?=\)[ \t]*\S)"
 )
-_PART = re.compile(
+_HOLDING = (
     r"(?:\b(?:strstr|strcasestr|contains|includes|[cC]ontains|[hH]as(?:Prefix|Suffix)|(?:start|end)s_?[wW]ith|(?:Start|End)sWith"
     r"|indexOf|index|str_(?:contains|starts_with|ends_with)|find|matches?|grepl|string-contains|isPrefixOf|isInfixOf)"
     r"|\b(?:start_with|end_with|include)\?)"
-    rf"\s*\(?\s*(?:(?P<held>[\w.>\[\]()-]{{1,60}}),\s*)?(?:b|br|r|f|u|L|@)?(?P<part>{_TEXT})"
-    rf"|(?P<in>{_TEXT})\s+in\s+(?P<holder>[\w.\[\]()]{{1,60}})"
+    r"\s*\(?\s*(?:(?P<held>[\w.>\[\]()-]{1,60}),\s*)?(?:b|br|r|f|u|L|@)?"
 )
+_PART = re.compile(rf"{_HOLDING}(?P<part>{_TEXT})|(?P<in>{_TEXT})\s+in\s+(?P<holder>[\w.\[\]()]{{1,60}})")
 _OWNER = re.compile(r"([\w.\]\[()>-]{1,60})\.\s*$")
 _NAMED = re.compile(r"(?i)path|file|fname|argv|basename|instance|\bname\b|_name\b|stem|url|\bargs\b|problem|bench|input")
 _MEMBER = re.compile(r"[A-Z]\w*(?:::|\.)[A-Z]|(?<![\w.:])\.[a-z]\w+|[(,]\s*:[a-z_]\w*\s*[,)]")
 _STRING = re.compile(_TEXT)
-_TELLS = Hints(
+_TELLS = (
     r"nds?_?[wW]ith|uffix|refix|nclude\?|==|\s=\s+[\"']|\beq\b|-eq\b|\bcase\b|\bwhen\b|=>|->|quals?\b|qual\(|cmp\(|identical|\beql\?|strstr|ontains|ncludes|"
     r"tarts|\bin\b|\bis\b"
 )
+_BEGINS = rf"(?:{_MAKER}[\"'`\[({{]|-?\d)"
+"""How a literal begins."""
+_EQUALS = (
+    rf"(?:===?|\beq\b|\bis\b|-eq\b|[\"}}]\s=\s)\s*{_BEGINS}|[\"'`]\s*(?:==|eq\b|-eq\b)|{_SAME_NAMES}"
+    r"|\b(?:case|when)\s+[\"'`\[({]|(?:=>|->)[^\n]|(?m:^)[ \t]*(?:[\"'`]|\d{5})[^\n]*\)[ \t]*[^\n]"
+)
+_PARTS = rf"{_HOLDING}[\"'`]|[\"'`]\s+in\s+[\w.\[\]()]"
+_HINTS = Hints(*(words.replace(r"\s", r"[\s\v\x1c-\x1f]") for words in (_TELLS, _EQUALS, _PARTS)))
+"""What comparisons and parts begin with, for RE2, whose `\\s` is less than that of `re`."""
+_TOLD, _COMPARED, _HELD = range(3)
 _JOINS = re.compile(r"&&|\band\b|\|\||\bor\b|,|-a\b|\bAND\b")
 _EITHER = re.compile(r"\|\||\bor\b|,")
 _BREAKS = re.compile(r"[;{}]|\breturn\b|\n\s*\n|\bif\b|\bcase\b|=>|\belse\b")
@@ -95,7 +108,7 @@ def acts_of_cases(code: str) -> Iterator[Act]:
         []
     """
     code = code[:LONGEST_CODE]
-    if not _TELLS.may_hold(code, 0):
+    if not _HINTS.may_hold(code, _TOLD) or not (_HINTS.may_hold(code, _COMPARED) or _HINTS.may_hold(code, _HELD)):
         return
     groups = list(islice(_groups(code), MOST_CASES))
     cases = [case for group in groups if (case := _case(code, group)) is not None]
@@ -106,8 +119,9 @@ def acts_of_cases(code: str) -> Iterator[Act]:
 def _groups(code: str) -> Iterator[list[_Found]]:
     """Yield comparisons that hold together."""
     most = MOST_CASES * 4
-    found = [_Found(next(one for one in m.groups() if one), m.start(), m.end()) for m in islice(_EQUAL.finditer(code), most)]
-    for m in islice(_PART.finditer(code), most):
+    compared = islice(_EQUAL.finditer(code), most) if _HINTS.may_hold(code, _COMPARED) else ()
+    found = [_Found(m[m.lastgroup or 0], m.start(), m.end()) for m in compared]
+    for m in islice(_PART.finditer(code), most) if _HINTS.may_hold(code, _HELD) else ():
         owner = _OWNER.search(code[max(0, m.start() - 64) : m.start()])
         held = m["held"] or m["holder"] or (owner[1] if owner else "")
         part = m["part"] or m["in"]

@@ -15,7 +15,7 @@ from rosellm.roserlhf.guard.content.changes import skips_in, traits_of_change
 from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, is_configuration
 from rosellm.roserlhf.guard.content.fragment import dedented, framed
 from rosellm.roserlhf.guard.content.kept import acts_of_kept
-from rosellm.roserlhf.guard.content.literals import split_source
+from rosellm.roserlhf.guard.content.literals import without_hashes
 from rosellm.roserlhf.guard.content.naming import named_in
 from rosellm.roserlhf.guard.content.neutered import LANGUAGES, acts_of_neutered
 from rosellm.roserlhf.guard.content.observing import acts_of_observing
@@ -72,7 +72,7 @@ _DATA = frozenset({"yaml", "yml", "json", "jsonl", "xml", "toml", "plist", "pkl"
 def acts_of_python_text(code: str) -> Iterator[Act]:
     """Yield what Python's own reader does not follow: names that code reaches, and looks at who observes it."""
     yield from acts_of_reaching_python(code)
-    bare, _ = split_source(code, "rb")
+    bare = without_hashes(code)
     yield from acts_of_observing(bare)
     yield from acts_of_pleasing(bare)
     yield from acts_of_surrender(bare)

@@ -19,6 +19,8 @@ _HINT = re.compile(
     r"(?i)(?:exit|halt|quit|terminate|_Exit|\bdie)\w*!?\s*\(?\s*(?:0|EXIT_SUCCESS|true|ExitCode|\.success|SystemExit|Result\.Success|\))"
     r"|SystemExit|ExitSuccess|exitCode\s*=\s*0|\bexit\b"
 )
+_WORDS = ("xit", "halt(", "stop(", "quit(")
+"""One of these is in whatever ends a process with success."""
 _HANDLER = re.compile(
     r"(?P<hook>\bset_hook\b|\bcatch_unwind\b|\brecover\(\)|\buncaughtException\w*|\bunhandledRejection\b"
     r"|\b[sg]etDefaultUncaughtExceptionHandler\b|\bUncaughtExceptionHandler\b|\bUnhandledException\b|\bUnobservedTaskException\b"
@@ -59,7 +61,7 @@ def acts_of_surrender(code: str) -> Iterator[Act]:
         []
     """
     code = code[:LONGEST]
-    if not _HINT.search(code):
+    if not any(word in code for word in _WORDS) or not _HINT.search(code):
         return
     for count, found in enumerate(_HANDLER.finditer(code)):
         if count >= MOST:
