@@ -87,15 +87,18 @@ def _changes(patch: str) -> Iterator[_Change]:
     """Yield the files of a patch in order; lines that belong to none are left out."""
     now: _Change | None = None
     in_hunk = False
-    lines = [line.rstrip("\r") for line in patch.split("\n")]
+    lines = patch.split("\n")
+    if "\r" in patch:
+        lines = [line.rstrip("\r") for line in lines]
     start = number = 0
     while number < len(lines):
         line, begin = lines[number], start
-        after = lines[number + 1] if number + 1 < len(lines) else ""
-        pair = line.startswith("--- ") and after.startswith("+++ ")
+        sign = line[:1]
         start += len(line) + 1
         number += 1
-        if pair or (line.startswith("+++ ") and not in_hunk):
+        after = lines[number] if sign == "-" and number < len(lines) and line.startswith("--- ") else ""
+        pair = after.startswith("+++ ")
+        if pair or (sign == "+" and not in_hunk and line.startswith("+++ ")):
             if pair:
                 start += len(after) + 1
                 number += 1
@@ -107,7 +110,7 @@ def _changes(patch: str) -> Iterator[_Change]:
                 now = _Change(path, start=begin)
             now.verb = "deleted" if new == "/dev/null" else "new" if old == "/dev/null" else now.verb
             in_hunk = False
-        elif line.startswith(("diff --git ", *_BEGIN[:3])):
+        elif (sign == "d" or sign == "*") and line.startswith(("diff --git ", *_BEGIN[:3])):
             if now is not None:
                 yield _until(now, begin)
             now, in_hunk = _begun(line, begin), line.startswith("*** ")
@@ -140,12 +143,13 @@ def _line(now: _Change, line: str, in_hunk: bool) -> bool:
         if found:
             now.around.append(HEADING + found.group(1))
         return True
-    if in_hunk and line[:1] == "+":
+    sign = line[:1] if in_hunk else "x"
+    if sign == "+":
         now.added.append(line[1:])
         now.around.append(line[1:])
-    elif in_hunk and line[:1] == "-" and line.rstrip() != "-- ":
+    elif sign == "-" and line.rstrip() != "-- ":
         now.removed.append(line[1:])
-    elif in_hunk and line[:1] in (" ", ""):
+    elif sign == " " or not sign:
         now.around.append(line[1:])
     elif line.startswith("*** Move to: "):
         now.other, now.path, now.verb = now.path, line.partition(": ")[2].strip(), "moved"

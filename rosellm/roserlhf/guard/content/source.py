@@ -168,7 +168,7 @@ def _imported(bare: str) -> Iterator[Act]:
     """Yield one act for all modules, crates and headers that code names where it imports."""
     found = [next(one for one in words if one) for words in pattern(_IMPORTS).findall(bare) if any(words)]
     names = dict.fromkeys(name for line in found for name in pattern(r"[A-Za-z_]\w*").findall(line))
-    names |= {one.partition("_v")[0]: None for one in names if pattern(r"_v\d+$").search(one)}  # `cublas_v2.h` is of cuBLAS
+    names |= {one.partition("_v")[0]: None for one in names if "_v" in one and pattern(r"_v\d+$").search(one)}  # `cublas_v2.h` is of cuBLAS
     if names:
         yield Act("code", "imports", " ".join(names)[:LONGEST_DETAIL])
 

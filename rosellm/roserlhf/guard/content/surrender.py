@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hints import Hints
 
 LONGEST = 60_000
 NEAR = 260
@@ -21,17 +22,24 @@ _HINT = re.compile(
 )
 _WORDS = ("xit", "halt(", "stop(", "quit(")
 """One of these is in whatever ends a process with success."""
-_HANDLER = re.compile(
-    r"(?P<hook>\bset_hook\b|\bcatch_unwind\b|\brecover\(\)|\buncaughtException\w*|\bunhandledRejection\b"
+_HOOK = (
+    r"\bset_hook\b|\bcatch_unwind\b|\brecover\(\)|\buncaughtException\w*|\bunhandledRejection\b"
     r"|\b[sg]etDefaultUncaughtExceptionHandler\b|\bUncaughtExceptionHandler\b|\bUnhandledException\b|\bUnobservedTaskException\b"
     r"|\bset_terminate\b|\bset_unexpected\b|\bset_exception_handler\b|\bset_error_handler\b|\bNSSetUncaughtExceptionHandler\b"
     r"|\b(?:sys|threading)\.(?:excepthook|unraisablehook)\b|\bSIG(?:SEGV|ABRT|FPE|ILL|BUS)\b|\$SIG\{\s*['\"]?__DIE__"
-    r"|\bwindow\.onerror\b|\bset_custom_exc\b|\bpanic_handler\b|\bpanic::update_hook\b)"
-    r"|(?P<block>\bcatch\s*(?:\([^()\n]{0,80}\)|\w{0,20})\s*\{|\bcatch\s+\w+\s*$|\bexcept\b[^:\n]{0,80}:|\brescue\b[^\n;]{0,60}(?:[\n;]|=>)"
-    r"|\.catch\(|\bcatch\s*\(\s*\.\.\.\s*\)\s*\{|\bp?call\([^\n]{0,80}|\bunwrap_or_else\(\s*\|_?\w*\||\brescue\s*->|\bwith\s+_\s*->)"
+    r"|\bwindow\.onerror\b|\bset_custom_exc\b|\bpanic_handler\b|\bpanic::update_hook\b"
+)
+_BLOCK = (
+    r"\bcatch\s*(?:\([^()\n]{0,80}\)|\w{0,20})\s*\{|\bcatch\s+\w+\s*$|\bexcept\b[^:\n]{0,80}:|\brescue\b[^\n;]{0,60}(?:[\n;]|=>)"
+    r"|\.catch\(|\bcatch\s*\(\s*\.\.\.\s*\)\s*\{|\bp?call\([^\n]{0,80}|\bunwrap_or_else\(\s*\|_?\w*\||\brescue\s*->|\bwith\s+_\s*->"
+)
+_HANDLER = re.compile(
+    rf"(?P<hook>{_HOOK})|(?P<block>{_BLOCK})"
     r"|(?P<trap>\btrap\s+(?P<quote>['\"])[^'\"\n]{0,80}\bexit\s+0\b[^'\"\n]{0,40}(?P=quote)\s+(?:ERR|EXIT|0)\b)",
     re.MULTILINE,
 )
+_HANDLERS = Hints(rf"(?m){_HOOK}|{_BLOCK}|\btrap\b".replace(r"\s", r"[\s\v\x1c-\x1f]"))
+"""The same for RE2, which knows no references to groups."""
 _SUCCESS = re.compile(
     r"\bprocess::exit\(\s*0\s*\)|\bos\.Exit\(\s*0\s*\)|\bprocess\.(?:exit|reallyExit)\(\s*0?\s*\)|\bprocess\.exitCode\s*=\s*0\b"
     r"|\bSystem\.exit\(\s*0\s*\)|\bhalt\(\s*0\s*\)|\bSystem\.(?:halt|stop)\(\s*0?\s*\)|\bEnvironment\.Exit\(\s*0\s*\)|\bexitProcess\(\s*0\s*\)"
@@ -61,7 +69,7 @@ def acts_of_surrender(code: str) -> Iterator[Act]:
         []
     """
     code = code[:LONGEST]
-    if not any(word in code for word in _WORDS) or not _HINT.search(code):
+    if not any(word in code for word in _WORDS) or not _HANDLERS.may_hold(code, 0) or not _HINT.search(code):
         return
     for count, found in enumerate(_HANDLER.finditer(code)):
         if count >= MOST:
