@@ -132,7 +132,8 @@ def test_every_call_that_was_seen(ascii_texts: list[str]) -> None:
         assert not cases._PART.search(text) or cases._HELD in held, text
         assert not surrender._HANDLER.search(text) or surrender._HANDLERS.found(text), text
         assert not surrender._SUCCESS.search(text) or any(word in text for word in surrender._WORDS), text
-        assert len(canned._NUMBER.findall(text)) < canned.LEAST_NUMBERS or canned._has_digits(text), text
+        assert len(canned._NUMBER.findall(text)) < canned.LEAST_NUMBERS or canned._has_numbers(text), text
+        assert not canned._PRINTS.search(text) or any(word in text for word in canned._WORDS), text
 
 
 CHANGES = (

@@ -17,6 +17,8 @@ _PRINTS = re.compile(
     r"\bcat\s*(?:>\s*\S+\s*)?<<|\becho\b|\bprintf\b|\bprint\w*\b|\bputs\b|console\.log|\bcout\b|\bsay\b"
     r"|\.write\w*\(|json\.dump"
 )
+_WORDS = ("print", "echo", "puts", "cat", "console.log", "cout", "say", ".write", "json.dump")
+"""One of these is in whatever prints."""
 _LOOKS = re.compile(
     r"\$[1-9@*#]|\$\(|`[^`\n]+`|\bread\b|(?<!<)<\s*[\w./$\"'(]"
     r"|\b(?:z?cat|awk|gawk|z?grep|sed|sort|wc|find|head|tail|cut|jq|yq|curl|wget|sqlite3|psql|mysql|tr|python3?|node|ruby|perl|xargs"
@@ -28,6 +30,7 @@ _LOOKS = re.compile(
 _REMARKS = re.compile(r"(?m)^\s*(?:#|//)[^\n]*$")
 _TEXTS = re.compile(r"<<-?\s*(['\"]?)(\w+)\1[^\n]*\n[\s\S]*?\n\s*\2\b|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'")
 _NUMBER = re.compile(r"(?<![\w.#&])\d[\d_,]*\.?\d+(?![\w.])")
+_DIGITS = re.compile(r"[0-9][0-9_,]*\.?[0-9]+")
 
 
 def acts_of_canned(code: str) -> Iterator[Act]:
@@ -39,7 +42,7 @@ def acts_of_canned(code: str) -> Iterator[Act]:
         >>> list(acts_of_canned("wc -l < $1; echo 100 200 300"))
         []
     """
-    if len(code) > LONGEST or not _has_digits(code):
+    if len(code) > LONGEST or not any(word in code for word in _WORDS) or not _has_numbers(code):
         return
     bare = _REMARKS.sub("", code) if "#" in code or "//" in code else code
     if _LOOKS.search(_TEXTS.sub(" <<E ", bare)) or not _PRINTS.search(code):
@@ -49,6 +52,6 @@ def acts_of_canned(code: str) -> Iterator[Act]:
         yield Act("code", "prints what was known", " ".join(bare.split())[:200], traits={"numbers": str(len(numbers))})
 
 
-def _has_digits(code: str) -> bool:
-    """Tell whether a text may hold so many numbers, each of two digits at least."""
-    return not code.isascii() or sum(map(code.count, "0123456789")) >= 2 * LEAST_NUMBERS
+def _has_numbers(code: str) -> bool:
+    """Tell whether a text may hold enough numbers, whatever stands around them."""
+    return not code.isascii() or len(_DIGITS.findall(code)) >= LEAST_NUMBERS
