@@ -14,6 +14,16 @@ _MOST_TEXTS = 16
 """Texts of which it is remembered what they hold: those of one call."""
 
 
+def with_blanks(words: str) -> str:
+    r"""Return a pattern of `re` for RE2: of what is ASCII `\s` takes in less there.
+
+    Example:
+        >>> with_blanks(r"a\s*b")
+        'a[\\s\\v\\x1c-\\x1f]*b'
+    """
+    return words.replace(r"\s", r"[\s\v\x1c-\x1f]")
+
+
 class Hints:
     """A group of patterns.
 

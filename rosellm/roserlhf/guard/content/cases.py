@@ -19,11 +19,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice, pairwise
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.constants import is_constant, statement_at
-from rosellm.roserlhf.guard.hints import Hints
+from rosellm.roserlhf.guard.hints import Hints, with_blanks
 
 MOST_CASES = 40
 LONGEST_CODE = 60_000
@@ -42,15 +43,16 @@ _SAME_NAMES = (
     r"|wcscmp|memcmp|isequal"
     r"|array_equal|Equal|EqualFold|string=\?|equalsIgnoreCase|all\.equal|SequenceEqual)"
 )
-_EQUAL = re.compile(
-    rf"(?:===?|\beq\b|\bis\b|-eq\b|(?:(?<=\")|(?<=\}}))\s=(?=\s))\s*(?P<after>{_LITERAL})"
-    rf"|(?P<before>{_TEXT})\s*(?:===?|\beq\b|-eq\b)"
-    rf"|{_SAME_NAMES}\s*\(?\s*"
-    rf"(?:[^()\n,;\"'`]{{1,80}},\s*|[^()\n,;\"'`]{{0,40}}\([^()\n]{{0,40}}\),\s*)?(?P<called>{_LITERAL})"
-    rf"|\b(?:case|when)\s+(?P<arm>{_TEXT}|{_BRACKETS})\s*(?=:|=>|->|then\b|,|\n)"
-    rf"|(?m:^|[{{,])[ \t]*\(?(?P<line>{_TEXT}|{_BRACKETS}|(?:[^\s|()\"'`]*[^\w\s|()*?\"'`-][^\s|()\"'`]*))\s*(?=(?:=>|->)[^\n])"
-    rf"|(?m:^)[ \t]*(?P<label>{_TEXT}|\d{{5,}})(?=\)[ \t]*\S)"
+_WAYS = (
+    rf"(?:===?|\beq\b|\bis\b|-eq\b|(?:(?<=\")|(?<=\}}))\s=(?=\s))\s*(?P<after>{_LITERAL})",
+    rf"(?P<before>{_TEXT})\s*(?:===?|\beq\b|-eq\b)",
+    rf"{_SAME_NAMES}\s*\(?\s*"
+    rf"(?:[^()\n,;\"'`]{{1,80}},\s*|[^()\n,;\"'`]{{0,40}}\([^()\n]{{0,40}}\),\s*)?(?P<called>{_LITERAL})",
+    rf"\b(?:case|when)\s+(?P<arm>{_TEXT}|{_BRACKETS})\s*(?=:|=>|->|then\b|,|\n)",
+    rf"(?m:^|[{{,])[ \t]*\(?(?P<line>{_TEXT}|{_BRACKETS}|(?:[^\s|()\"'`]*[^\w\s|()*?\"'`-][^\s|()\"'`]*))\s*(?=(?:=>|->)[^\n])",
+    rf"(?m:^)[ \t]*(?P<label>{_TEXT}|\d{{5,}})(?=\)[ \t]*\S)",
 )
+"""How a literal is compared, the first that fits."""
 _HOLDING = (
     r"(?:\b(?:strstr|strcasestr|contains|includes|[cC]ontains|[hH]as(?:Prefix|Suffix)|(?:start|end)s_?[wW]ith|(?:Start|End)sWith"
     r"|indexOf|index|str_(?:contains|starts_with|ends_with)|find|matches?|grepl|string-contains|isPrefixOf|isInfixOf)"
@@ -68,14 +70,20 @@ _TELLS = (
 )
 _BEGINS = rf"(?:{_MAKER}[\"'`\[({{]|-?\d)"
 """How a literal begins."""
-_EQUALS = (
-    rf"(?:===?|\beq\b|\bis\b|-eq\b|[\"}}]\s=\s)\s*{_BEGINS}|[\"'`]\s*(?:==|eq\b|-eq\b)|{_SAME_NAMES}"
-    r"|\b(?:case|when)\s+[\"'`\[({]|(?:=>|->)[^\n]|(?m:^)[ \t]*(?:[\"'`]|\d{5})[^\n]*\)[ \t]*[^\n]"
+_BEGIN = (
+    rf"(?:===?|\beq\b|\bis\b|-eq\b|[\"}}]\s=\s)\s*{_BEGINS}",
+    r"[\"'`]\s*(?:==|eq\b|-eq\b)",
+    _SAME_NAMES,
+    r"\b(?:case|when)\s+[\"'`\[({]",
+    r"(?:=>|->)[^\n]",
+    r"(?m)^[ \t]*(?:[\"'`]|\d{5})[^\n]*\)[ \t]*[^\n]",
 )
+"""What each of the ways needs."""
 _PARTS = rf"{_HOLDING}[\"'`]|[\"'`]\s+in\s+[\w.\[\]()]"
-_HINTS = Hints(*(words.replace(r"\s", r"[\s\v\x1c-\x1f]") for words in (_TELLS, _EQUALS, _PARTS)))
-"""What comparisons and parts begin with, for RE2, whose `\\s` is less than that of `re`."""
-_TOLD, _COMPARED, _HELD = range(3)
+_HINTS = Hints(*map(with_blanks, (*_BEGIN, _PARTS, _TELLS)))
+_HELD, _TOLD = len(_BEGIN), len(_BEGIN) + 1
+_OTHERS = frozenset((_HELD, _TOLD))
+_ALL = frozenset(range(len(_BEGIN) + 2))
 _JOINS = re.compile(r"&&|\band\b|\|\||\bor\b|,|-a\b|\bAND\b")
 _EITHER = re.compile(r"\|\||\bor\b|,")
 _BREAKS = re.compile(r"[;{}]|\breturn\b|\n\s*\n|\bif\b|\bcase\b|=>|\belse\b")
@@ -108,20 +116,27 @@ def acts_of_cases(code: str) -> Iterator[Act]:
         []
     """
     code = code[:LONGEST_CODE]
-    if not _HINTS.may_hold(code, _TOLD) or not (_HINTS.may_hold(code, _COMPARED) or _HINTS.may_hold(code, _HELD)):
+    held = _HINTS.found(code) if code.isascii() else _ALL
+    if _TOLD not in held or len(held) == 1:
         return
-    groups = list(islice(_groups(code), MOST_CASES))
+    groups = list(islice(_groups(code, held), MOST_CASES))
     cases = [case for group in groups if (case := _case(code, group)) is not None]
     for act in cases:
         yield Act("code", act.target, act.detail, span=act.span, traits={**act.traits, "cases": str(len(cases))})
 
 
-def _groups(code: str) -> Iterator[list[_Found]]:
+@lru_cache(maxsize=1 << len(_WAYS))
+def _compared(ways: tuple[int, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(_WAYS[way] for way in ways))
+
+
+def _groups(code: str, held: frozenset[int]) -> Iterator[list[_Found]]:
     """Yield comparisons that hold together."""
     most = MOST_CASES * 4
-    compared = islice(_EQUAL.finditer(code), most) if _HINTS.may_hold(code, _COMPARED) else ()
+    ways = tuple(sorted(held - _OTHERS))
+    compared = islice(_compared(ways).finditer(code), most) if ways else ()
     found = [_Found(m[m.lastgroup or 0], m.start(), m.end()) for m in compared]
-    for m in islice(_PART.finditer(code), most) if _HINTS.may_hold(code, _HELD) else ():
+    for m in islice(_PART.finditer(code), most) if _HELD in held else ():
         owner = _OWNER.search(code[max(0, m.start() - 64) : m.start()])
         held = m["held"] or m["holder"] or (owner[1] if owner else "")
         part = m["part"] or m["in"]

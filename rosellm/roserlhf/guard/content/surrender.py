@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import Hints
+from rosellm.roserlhf.guard.hints import Hints, with_blanks
 
 LONGEST = 60_000
 NEAR = 260
@@ -38,8 +38,8 @@ _HANDLER = re.compile(
     r"|(?P<trap>\btrap\s+(?P<quote>['\"])[^'\"\n]{0,80}\bexit\s+0\b[^'\"\n]{0,40}(?P=quote)\s+(?:ERR|EXIT|0)\b)",
     re.MULTILINE,
 )
-_HANDLERS = Hints(rf"(?m){_HOOK}|{_BLOCK}|\btrap\b".replace(r"\s", r"[\s\v\x1c-\x1f]"))
-"""The same for RE2, which knows no references to groups."""
+_HINTS = Hints(with_blanks(rf"(?m){_HOOK}|{_BLOCK}|\btrap\b"), with_blanks(_HINT.pattern))
+_HANDLED, _ENDED = range(2)
 _SUCCESS = re.compile(
     r"\bprocess::exit\(\s*0\s*\)|\bos\.Exit\(\s*0\s*\)|\bprocess\.(?:exit|reallyExit)\(\s*0?\s*\)|\bprocess\.exitCode\s*=\s*0\b"
     r"|\bSystem\.exit\(\s*0\s*\)|\bhalt\(\s*0\s*\)|\bSystem\.(?:halt|stop)\(\s*0?\s*\)|\bEnvironment\.Exit\(\s*0\s*\)|\bexitProcess\(\s*0\s*\)"
@@ -69,7 +69,9 @@ def acts_of_surrender(code: str) -> Iterator[Act]:
         []
     """
     code = code[:LONGEST]
-    if not any(word in code for word in _WORDS) or not _HANDLERS.may_hold(code, 0) or not _HINT.search(code):
+    if not any(word in code for word in _WORDS) or not (_HINTS.may_hold(code, _HANDLED) and _HINTS.may_hold(code, _ENDED)):
+        return
+    if not code.isascii() and not _HINT.search(code):
         return
     for count, found in enumerate(_HANDLER.finditer(code)):
         if count >= MOST:
