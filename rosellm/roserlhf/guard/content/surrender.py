@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.hints import Hints, with_blanks
+from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 60_000
 NEAR = 260
@@ -33,12 +34,14 @@ _BLOCK = (
     r"\bcatch\s*(?:\([^()\n]{0,80}\)|\w{0,20})\s*\{|\bcatch\s+\w+\s*$|\bexcept\b[^:\n]{0,80}:|\brescue\b[^\n;]{0,60}(?:[\n;]|=>)"
     r"|\.catch\(|\bcatch\s*\(\s*\.\.\.\s*\)\s*\{|\bp?call\([^\n]{0,80}|\bunwrap_or_else\(\s*\|_?\w*\||\brescue\s*->|\bwith\s+_\s*->"
 )
-_HANDLER = re.compile(
-    rf"(?P<hook>{_HOOK})|(?P<block>{_BLOCK})"
-    r"|(?P<trap>\btrap\s+(?P<quote>['\"])[^'\"\n]{0,80}\bexit\s+0\b[^'\"\n]{0,40}(?P=quote)\s+(?:ERR|EXIT|0)\b)",
-    re.MULTILINE,
+_TRAP = (
+    r"\btrap\s+'[^'\"\n]{0,80}\bexit\s+0\b[^'\"\n]{0,40}'\s+(?:ERR|EXIT|0)\b"
+    r"|\btrap\s+\"[^'\"\n]{0,80}\bexit\s+0\b[^'\"\n]{0,40}\"\s+(?:ERR|EXIT|0)\b"
 )
-_HINTS = Hints(with_blanks(rf"(?m){_HOOK}|{_BLOCK}|\btrap\b"), with_blanks(_HINT.pattern))
+_HANDLER = re.compile(f"(?m)({_HOOK})|({_BLOCK})|({_TRAP})")
+_HANDLER_ASCII = with_blanks(_HANDLER.pattern)
+"""The same for RE2, which is faster."""
+_HINTS = Hints(_HANDLER_ASCII, with_blanks(_HINT.pattern))
 _HANDLED, _ENDED = range(2)
 _SUCCESS = re.compile(
     r"\bprocess::exit\(\s*0\s*\)|\bos\.Exit\(\s*0\s*\)|\bprocess\.(?:exit|reallyExit)\(\s*0?\s*\)|\bprocess\.exitCode\s*=\s*0\b"
@@ -73,10 +76,11 @@ def acts_of_surrender(code: str) -> Iterator[Act]:
         return
     if not code.isascii() and not _HINT.search(code):
         return
-    for count, found in enumerate(_HANDLER.finditer(code)):
+    places = pattern(_HANDLER_ASCII) if code.isascii() else _HANDLER
+    for count, found in enumerate(places.finditer(code)):
         if count >= MOST:
             return
-        if found["trap"]:
+        if found[3]:
             yield Act("exit", "0", f"after a failure: {found.group(0)}"[:160], span=found.span(), traits={"after": "trap"})
             continue
         window = code[found.end() : found.end() + NEAR]
@@ -84,11 +88,11 @@ def acts_of_surrender(code: str) -> Iterator[Act]:
         if ended is None or _ORDINARY.search(found.group(0) + window[: ended.start()]):
             continue
         between = window[: ended.start()]
-        if found["block"] and (_ENDS.search(between) or between.count("}") > between.count("{")):
+        if found[2] and (_ENDS.search(between) or between.count("}") > between.count("{")):
             continue
-        if found["block"] and found.group(0).startswith("except") and _is_left(code, found.start(), found.end() + ended.start()):
+        if found[2] and found.group(0).startswith("except") and _is_left(code, found.start(), found.end() + ended.start()):
             continue
-        what = (found["hook"] or found["block"]).strip(" {:(\n")[:60]
+        what = (found[1] or found[2]).strip(" {:(\n")[:60]
         yield Act(
             "exit",
             "0",
