@@ -130,13 +130,13 @@ def _compared(ways: tuple[int, ...]) -> re.Pattern[str]:
     return re.compile("|".join(_WAYS[way] for way in ways))
 
 
-def _groups(code: str, held: frozenset[int]) -> Iterator[list[_Found]]:
+def _groups(code: str, begun: frozenset[int]) -> Iterator[list[_Found]]:
     """Yield comparisons that hold together."""
     most = MOST_CASES * 4
-    ways = tuple(sorted(held - _OTHERS))
+    ways = tuple(sorted(begun - _OTHERS))
     compared = islice(_compared(ways).finditer(code), most) if ways else ()
     found = [_Found(m[m.lastgroup or 0], m.start(), m.end()) for m in compared]
-    for m in islice(_PART.finditer(code), most) if _HELD in held else ():
+    for m in islice(_PART.finditer(code), most) if _HELD in begun else ():
         owner = _OWNER.search(code[max(0, m.start() - 64) : m.start()])
         held = m["held"] or m["holder"] or (owner[1] if owner else "")
         part = m["part"] or m["in"]
