@@ -6,14 +6,22 @@ for all of them would have too many states, and most texts would make new ones.
 
 from __future__ import annotations
 
-import contextlib
-from collections import OrderedDict
 from threading import Lock
 
 from rosellm.roserlhf.guard.patterns import PatternSet
 
 _MOST_TEXTS = 16
 """Texts of which it is remembered what they hold: those of one call."""
+
+
+def with_blanks(words: str) -> str:
+    r"""Return a pattern of `re` for RE2: of what is ASCII `\s` takes in less there.
+
+    Example:
+        >>> with_blanks(r"a\s*b")
+        'a[\\s\\v\\x1c-\\x1f]*b'
+    """
+    return words.replace(r"\s", r"[\s\v\x1c-\x1f]")
 
 
 class Hints:
@@ -28,7 +36,7 @@ class Hints:
 
     def __init__(self, *words: str) -> None:
         self._words = list(words)
-        self._made: tuple[PatternSet, OrderedDict[str, frozenset[int]]] | None = None
+        self._made: tuple[PatternSet, dict[str, frozenset[int]]] | None = None
         """What finds them, and what it found last."""
         self._lock = Lock()
 
@@ -44,15 +52,15 @@ class Hints:
         finds, known = self._made or self._make()
         held = known.get(text)
         if held is None:
+            if len(known) >= _MOST_TEXTS:
+                known.clear()
             known[text] = held = finds.scan(text)
-            if len(known) > _MOST_TEXTS:
-                with contextlib.suppress(KeyError):  # another thread was faster
-                    known.popitem(last=False)
         return held
 
-    def _make(self) -> tuple[PatternSet, OrderedDict[str, frozenset[int]]]:
+    def _make(self) -> tuple[PatternSet, dict[str, frozenset[int]]]:
         with self._lock:
-            self._made = made = PatternSet(self._words, ignore_case=False), OrderedDict[str, frozenset[int]]()
+            made: tuple[PatternSet, dict[str, frozenset[int]]] = (PatternSet(self._words, ignore_case=False), {})
+            self._made = made
             return made
 
     def may_hold(self, text: str, number: int) -> bool:

@@ -17,6 +17,8 @@ _PRINTS = re.compile(
     r"\bcat\s*(?:>\s*\S+\s*)?<<|\becho\b|\bprintf\b|\bprint\w*\b|\bputs\b|console\.log|\bcout\b|\bsay\b"
     r"|\.write\w*\(|json\.dump"
 )
+_WORDS = ("print", "echo", "puts", "cat", "console.log", "cout", "say", ".write", "json.dump")
+"""One of these is in whatever prints."""
 _LOOKS = re.compile(
     r"\$[1-9@*#]|\$\(|`[^`\n]+`|\bread\b|(?<!<)<\s*[\w./$\"'(]"
     r"|\b(?:z?cat|awk|gawk|z?grep|sed|sort|wc|find|head|tail|cut|jq|yq|curl|wget|sqlite3|psql|mysql|tr|python3?|node|ruby|perl|xargs"
@@ -25,7 +27,10 @@ _LOOKS = re.compile(
     r"|\bload\w*\(|\bread\w*\(|\bglob\b|\bimport\s+(?!json\b|sys\b)\w|\brequire\(|\bpathlib\b|\bsum\("
     r"|\bfrom\s+(?!json\b|sys\b|__future__\b)[\w.]+\s+import\b|\brecv\w*\b|\bconnect\b|\bremote\b|\bsocket\b|\bfetch\b|\brequests?\b|\bprocess\("
 )
+_REMARKS = re.compile(r"(?m)^\s*(?:#|//)[^\n]*$")
+_TEXTS = re.compile(r"<<-?\s*(['\"]?)(\w+)\1[^\n]*\n[\s\S]*?\n\s*\2\b|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'")
 _NUMBER = re.compile(r"(?<![\w.#&])\d[\d_,]*\.?\d+(?![\w.])")
+_DIGITS = re.compile(r"[0-9][0-9_,]*\.?[0-9]+")
 
 
 def acts_of_canned(code: str) -> Iterator[Act]:
@@ -37,10 +42,16 @@ def acts_of_canned(code: str) -> Iterator[Act]:
         >>> list(acts_of_canned("wc -l < $1; echo 100 200 300"))
         []
     """
-    if len(code) > LONGEST or not _PRINTS.search(code):
+    if len(code) > LONGEST or not any(word in code for word in _WORDS) or not _has_numbers(code):
         return
-    bare = re.sub(r"(?m)^\s*(?:#|//)[^\n]*$", "", code)
-    held = re.sub(r"<<-?\s*(['\"]?)(\w+)\1[^\n]*\n[\s\S]*?\n\s*\2\b|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'", " <<E ", bare)
+    bare = _REMARKS.sub("", code) if "#" in code or "//" in code else code
+    if _LOOKS.search(_TEXTS.sub(" <<E ", bare)) or not _PRINTS.search(code):
+        return
     numbers = _NUMBER.findall(bare)
-    if len(numbers) >= LEAST_NUMBERS and not _LOOKS.search(held):
+    if len(numbers) >= LEAST_NUMBERS:
         yield Act("code", "prints what was known", " ".join(bare.split())[:200], traits={"numbers": str(len(numbers))})
+
+
+def _has_numbers(code: str) -> bool:
+    """Tell whether a text may hold enough numbers, whatever stands around them."""
+    return not code.isascii() or len(_DIGITS.findall(code)) >= LEAST_NUMBERS

@@ -19,11 +19,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice, pairwise
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.constants import is_constant, statement_at
-from rosellm.roserlhf.guard.hints import Hints
+from rosellm.roserlhf.guard.hints import Hints, with_blanks
 
 MOST_CASES = 40
 LONGEST_CODE = 60_000
@@ -37,32 +38,52 @@ _MAKER = (
 )
 _BRACKETS = r"(?:\[(?:[^\[\]]|\[[^\[\]]{0,80}+\]){1,300}+\]|\((?:[^()]|\([^()]{0,80}+\)){1,300}+\)|\{[^{}]{1,300}+\})"
 _LITERAL = rf"(?:{_MAKER}(?:{_TEXT}|{_BRACKETS})|{_NUMBER}(?![\w.]))"
-_EQUAL = re.compile(
-    rf"(?:===?|\beq\b|\bis\b|-eq\b|(?:(?<=\")|(?<=\}}))\s=(?=\s))\s*(?P<after>{_LITERAL})"
-    rf"|(?P<before>{_TEXT})\s*(?:===?|\beq\b|-eq\b)"
-    r"|\b(?:equals?|eql\?|equal\?|isEqual\w*|is_equal|identical|deepEqual|DeepEqual|isDeepStrictEqual|strn?cmp|strcasecmp"
+_SAME_NAMES = (
+    r"\b(?:equals?|eql\?|equal\?|isEqual\w*|is_equal|identical|deepEqual|DeepEqual|isDeepStrictEqual|strn?cmp|strcasecmp"
     r"|wcscmp|memcmp|isequal"
-    r"|array_equal|Equal|EqualFold|string=\?|equalsIgnoreCase|all\.equal|SequenceEqual)\s*\(?\s*"
-    rf"(?:[^()\n,;\"'`]{{1,80}},\s*|[^()\n,;\"'`]{{0,40}}\([^()\n]{{0,40}}\),\s*)?(?P<called>{_LITERAL})"
-    rf"|\b(?:case|when)\s+(?P<arm>{_TEXT}|{_BRACKETS})\s*(?=:|=>|->|then\b|,|\n)"
-    rf"|(?m:^|[{{,])[ \t]*\(?(?P<line>{_TEXT}|{_BRACKETS}|(?:[^\s|()\"'`]*[^\w\s|()*?\"'`-][^\s|()\"'`]*))\s*(?=(?:=>|->)[^\n])"
-    rf"|(?m:^)[ \t]*(?P<label>{_TEXT}|\d{{5,}})(?=\)[ \t]*\S)"
+    r"|array_equal|Equal|EqualFold|string=\?|equalsIgnoreCase|all\.equal|SequenceEqual)"
 )
-_PART = re.compile(
+_WAYS = (
+    rf"(?:===?|\beq\b|\bis\b|-eq\b|(?:(?<=\")|(?<=\}}))\s=(?=\s))\s*(?P<after>{_LITERAL})",
+    rf"(?P<before>{_TEXT})\s*(?:===?|\beq\b|-eq\b)",
+    rf"{_SAME_NAMES}\s*\(?\s*"
+    rf"(?:[^()\n,;\"'`]{{1,80}},\s*|[^()\n,;\"'`]{{0,40}}\([^()\n]{{0,40}}\),\s*)?(?P<called>{_LITERAL})",
+    rf"\b(?:case|when)\s+(?P<arm>{_TEXT}|{_BRACKETS})\s*(?=:|=>|->|then\b|,|\n)",
+    rf"(?m:^|[{{,])[ \t]*\(?(?P<line>{_TEXT}|{_BRACKETS}|(?:[^\s|()\"'`]*[^\w\s|()*?\"'`-][^\s|()\"'`]*))\s*(?=(?:=>|->)[^\n])",
+    rf"(?m:^)[ \t]*(?P<label>{_TEXT}|\d{{5,}})(?=\)[ \t]*\S)",
+)
+"""How a literal is compared, the first that fits."""
+_HOLDING = (
     r"(?:\b(?:strstr|strcasestr|contains|includes|[cC]ontains|[hH]as(?:Prefix|Suffix)|(?:start|end)s_?[wW]ith|(?:Start|End)sWith"
     r"|indexOf|index|str_(?:contains|starts_with|ends_with)|find|matches?|grepl|string-contains|isPrefixOf|isInfixOf)"
     r"|\b(?:start_with|end_with|include)\?)"
-    rf"\s*\(?\s*(?:(?P<held>[\w.>\[\]()-]{{1,60}}),\s*)?(?:b|br|r|f|u|L|@)?(?P<part>{_TEXT})"
-    rf"|(?P<in>{_TEXT})\s+in\s+(?P<holder>[\w.\[\]()]{{1,60}})"
+    r"\s*\(?\s*(?:(?P<held>[\w.>\[\]()-]{1,60}),\s*)?(?:b|br|r|f|u|L|@)?"
 )
+_PART = re.compile(rf"{_HOLDING}(?P<part>{_TEXT})|(?P<in>{_TEXT})\s+in\s+(?P<holder>[\w.\[\]()]{{1,60}})")
 _OWNER = re.compile(r"([\w.\]\[()>-]{1,60})\.\s*$")
 _NAMED = re.compile(r"(?i)path|file|fname|argv|basename|instance|\bname\b|_name\b|stem|url|\bargs\b|problem|bench|input")
 _MEMBER = re.compile(r"[A-Z]\w*(?:::|\.)[A-Z]|(?<![\w.:])\.[a-z]\w+|[(,]\s*:[a-z_]\w*\s*[,)]")
 _STRING = re.compile(_TEXT)
-_TELLS = Hints(
+_TELLS = (
     r"nds?_?[wW]ith|uffix|refix|nclude\?|==|\s=\s+[\"']|\beq\b|-eq\b|\bcase\b|\bwhen\b|=>|->|quals?\b|qual\(|cmp\(|identical|\beql\?|strstr|ontains|ncludes|"
     r"tarts|\bin\b|\bis\b"
 )
+_BEGINS = rf"(?:{_MAKER}[\"'`\[({{]|-?\d)"
+"""How a literal begins."""
+_BEGIN = (
+    rf"(?:===?|\beq\b|\bis\b|-eq\b|[\"}}]\s=\s)\s*{_BEGINS}",
+    r"[\"'`]\s*(?:==|eq\b|-eq\b)",
+    _SAME_NAMES,
+    r"\b(?:case|when)\s+[\"'`\[({]",
+    r"(?:=>|->)[^\n]",
+    r"(?m)^[ \t]*(?:[\"'`]|\d{5})[^\n]*\)[ \t]*[^\n]",
+)
+"""What each of the ways needs."""
+_PARTS = rf"{_HOLDING}[\"'`]|[\"'`]\s+in\s+[\w.\[\]()]"
+_HINTS = Hints(*map(with_blanks, (*_BEGIN, _PARTS, _TELLS)))
+_HELD, _TOLD = len(_BEGIN), len(_BEGIN) + 1
+_OTHERS = frozenset((_HELD, _TOLD))
+_ALL = frozenset(range(len(_BEGIN) + 2))
 _JOINS = re.compile(r"&&|\band\b|\|\||\bor\b|,|-a\b|\bAND\b")
 _EITHER = re.compile(r"\|\||\bor\b|,")
 _BREAKS = re.compile(r"[;{}]|\breturn\b|\n\s*\n|\bif\b|\bcase\b|=>|\belse\b")
@@ -95,19 +116,27 @@ def acts_of_cases(code: str) -> Iterator[Act]:
         []
     """
     code = code[:LONGEST_CODE]
-    if not _TELLS.may_hold(code, 0):
+    held = _HINTS.found(code) if code.isascii() else _ALL
+    if _TOLD not in held or len(held) == 1:
         return
-    groups = list(islice(_groups(code), MOST_CASES))
+    groups = list(islice(_groups(code, held), MOST_CASES))
     cases = [case for group in groups if (case := _case(code, group)) is not None]
     for act in cases:
         yield Act("code", act.target, act.detail, span=act.span, traits={**act.traits, "cases": str(len(cases))})
 
 
-def _groups(code: str) -> Iterator[list[_Found]]:
+@lru_cache(maxsize=1 << len(_WAYS))
+def _compared(ways: tuple[int, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(_WAYS[way] for way in ways))
+
+
+def _groups(code: str, begun: frozenset[int]) -> Iterator[list[_Found]]:
     """Yield comparisons that hold together."""
     most = MOST_CASES * 4
-    found = [_Found(next(one for one in m.groups() if one), m.start(), m.end()) for m in islice(_EQUAL.finditer(code), most)]
-    for m in islice(_PART.finditer(code), most):
+    ways = tuple(sorted(begun - _OTHERS))
+    compared = islice(_compared(ways).finditer(code), most) if ways else ()
+    found = [_Found(m[m.lastgroup or 0], m.start(), m.end()) for m in compared]
+    for m in islice(_PART.finditer(code), most) if _HELD in begun else ():
         owner = _OWNER.search(code[max(0, m.start() - 64) : m.start()])
         held = m["held"] or m["holder"] or (owner[1] if owner else "")
         part = m["part"] or m["in"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rosellm.roserlhf.guard.content.measured import changed_constants, skewed
+from rosellm.roserlhf.guard.content.measured import CONSTANT, METRIC, OPERATION, changed_constants, skewed
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 _ASSERTION = (
@@ -53,6 +54,10 @@ _MOST = (
 )
 """Numbers that a check gets weaker by if they rise."""
 
+_ASSERTIONS, _TESTS, _SKIPS, _TOLERANCES, _LEASTS, _MOSTS, _OPERATIONS, _METRICS, _CONSTANTS = range(9)
+_HINTS = Hints(_ASSERTION, _TEST, _SKIP, _TOLERANCE, _LEAST, _MOST, OPERATION, METRIC, CONSTANT)
+_ALL, _SKEWED = frozenset(range(9)), frozenset((_OPERATIONS, _METRICS))
+
 
 def traits_of_change(removed: str, added: str) -> dict[str, str]:
     """Return how many assertions and tests a change takes away, and how many skips and loosened checks it adds.
@@ -63,20 +68,44 @@ def traits_of_change(removed: str, added: str) -> dict[str, str]:
         >>> traits_of_change("fail_under = 85", "fail_under = 60"), traits_of_change("fail_under = 85", "fail_under = 90")
         ({'loosens': 'fail_under 85 -> 60'}, {})
     """
-    old, new = _count(_ASSERTION, removed), _count(_ASSERTION, added)
-    counts = {
-        "removes_assertion": old - new,
-        "removes_test": _count(_TEST, removed) - _count(_TEST, added),
-        "adds_skip": _count(_SKIP, added) - _count(_SKIP, removed),
-        "weakens": _count(_TOLERANCE, added) - _count(_TOLERANCE, removed),
-    }
-    changes = old and new and sorted(removed.split()) != sorted(added.split())
-    bounds = _looser(_LEAST, removed, added, -1) or _looser(_MOST, removed, added, 1)
-    found = {name: str(number) for name, number in counts.items() if number > 0} | ({"loosens": bounds} if bounds else {})
+    both = f"{removed}\n{added}"
+    held = _HINTS.found(both) if len(both) <= _LONGEST else _ALL  # what is cut may end in words that the whole has not
+    if not held:
+        return {}
+    found: dict[str, str] = {}
+    old = new = 0
+    if _ASSERTIONS in held:
+        old, new = _count(_ASSERTION, removed), _count(_ASSERTION, added)
+        if old > new:
+            found["removes_assertion"] = str(old - new)
+    if _TESTS in held and (less := _count(_TEST, removed) - _count(_TEST, added)) > 0:
+        found["removes_test"] = str(less)
+    if _SKIPS in held and (more := _count(_SKIP, added) - _count(_SKIP, removed)) > 0:
+        found["adds_skip"] = str(more)
+    if _TOLERANCES in held and (more := _count(_TOLERANCE, added) - _count(_TOLERANCE, removed)) > 0:
+        found["weakens"] = str(more)
     if removed and added:
-        told = {"skews": skewed(removed, added), "constants": changed_constants(removed, added)}
-        found |= {name: words for name, words in told.items() if words}
-    return found | ({"changes_assertion": str(new)} if changes and "removes_assertion" not in found else {})
+        bounds = _looser(_LEAST, removed, added, -1) if _LEASTS in held else ""
+        bounds = bounds or (_looser(_MOST, removed, added, 1) if _MOSTS in held else "")
+        if bounds:
+            found["loosens"] = bounds
+        if held >= _SKEWED and (skews := skewed(removed, added)):
+            found["skews"] = skews
+        if _CONSTANTS in held and (constants := changed_constants(removed, added)):
+            found["constants"] = constants
+        if old and new >= old and sorted(removed.split()) != sorted(added.split()):
+            found["changes_assertion"] = str(new)
+    return found
+
+
+def skips_in(text: str) -> int:
+    """Return how many skips a new text has.
+
+    Example:
+        >>> skips_in("@pytest.mark.skip\\ndef test_a(): pass")
+        1
+    """
+    return _count(_SKIP, text)
 
 
 def _count(words: str, text: str) -> int:
@@ -85,8 +114,6 @@ def _count(words: str, text: str) -> int:
 
 def _looser(words: str, removed: str, added: str, sign: int) -> str:
     """Return the first bound whose number moves in the direction in which it lets more pass, with both numbers."""
-    if not removed or not added:
-        return ""
     before: dict[str, float] = {}
     for found in pattern(words).finditer(removed[:_LONGEST]):
         before.setdefault(found.group(1).lower(), float(found.group(2)))

@@ -6,18 +6,16 @@ Traits of the `write` act: `file` (`existing` where words of it are replaced), `
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.canned import acts_of_canned
 from rosellm.roserlhf.guard.content.cases import acts_of_cases
-from rosellm.roserlhf.guard.content.changes import traits_of_change
+from rosellm.roserlhf.guard.content.changes import skips_in, traits_of_change
 from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, is_configuration
-from rosellm.roserlhf.guard.content.fragment import framed
+from rosellm.roserlhf.guard.content.fragment import dedented, framed
 from rosellm.roserlhf.guard.content.kept import acts_of_kept
-from rosellm.roserlhf.guard.content.literals import split_source
+from rosellm.roserlhf.guard.content.literals import without_hashes
 from rosellm.roserlhf.guard.content.naming import named_in
 from rosellm.roserlhf.guard.content.neutered import LANGUAGES, acts_of_neutered
 from rosellm.roserlhf.guard.content.observing import acts_of_observing
@@ -74,7 +72,7 @@ _DATA = frozenset({"yaml", "yml", "json", "jsonl", "xml", "toml", "plist", "pkl"
 def acts_of_python_text(code: str) -> Iterator[Act]:
     """Yield what Python's own reader does not follow: names that code reaches, and looks at who observes it."""
     yield from acts_of_reaching_python(code)
-    bare, _ = split_source(code, "rb")
+    bare = without_hashes(code)
     yield from acts_of_observing(bare)
     yield from acts_of_pleasing(bare)
     yield from acts_of_surrender(bare)
@@ -135,9 +133,13 @@ def acts_of_file(path: str, content: str, scene: Scene, *, before: str = "", who
         >>> [(act.kind, act.target) for act in found]
         [('write', '/app/index.js'), ('exit', '0'), ('code', 'imports'), ('code', 'loads by name')]
     """
-    traits = ({"file": "existing"} if before else {}) | ({} if whole else {"fragment": "yes"}) | traits_of_change(before, content)
-    if not before:
-        traits = {name: value for name, value in traits.items() if name in ("fragment", "adds_skip")}
+    traits = {"file": "existing"} if before else {}
+    if not whole:
+        traits["fragment"] = "yes"
+    if before:
+        traits |= traits_of_change(before, content)
+    elif skips := skips_in(content):
+        traits["adds_skip"] = str(skips)
     span = (0, len(content))
     traits |= named_in(path, content)
     return [Act("write", path, "write", span=span, traits=traits), *acts_of_content(path, content, scene)]
@@ -158,20 +160,31 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
     if added is None or language not in ("python", "shell"):
         found = list(_acts(path, language, content if added is None else added, scene))
     elif language == "python":
-        found = [act for hunk in content.split(HUNK) if hunk.strip() for act in _of_hunk(hunk, added, scene)]
+        inside, new = scene.inside(), _lines_of(added)
+        found = [act for hunk in content.split(HUNK) if hunk.strip() for act in _of_hunk(hunk, new, inside)]
     else:
-        found = _of_added(list(_acts(path, language, content.replace(HUNK, ""), scene)), content, added)
+        found = _of_added(list(_acts(path, language, content.replace(HUNK, ""), scene)), content, _lines_of(added))
     words = content if added is None else added
     if added is None and language in _RUN:
-        found += [replace(act, traits={**act.traits, "in_file": path}) for act in acts_of_canned(content)]
+        found += [_in_file(act, path) for act in acts_of_canned(content)]
     if language in _BY_TEXT:
-        found += [replace(act, traits={**act.traits, "in_file": path}) for act in _BY_TEXT[language](words)]
-    if language and language not in _WORDS and language not in _BY_TEXT:
-        found += [replace(act, traits={"in_file": path}) for act in acts_of_remarks(words)]
-    detail = f"{'document' if language in _WORDS else 'comment'} in {path}"
+        found += [_in_file(act, path) for act in _BY_TEXT[language](words)]
+    elif language and language not in _WORDS:
+        found += [_with(act, {"in_file": path}) for act in acts_of_remarks(words)]
     found += acts_of_silencing(path, words)
-    heard = {_plea(act) for act in found if act.kind == "text"}
-    return [*found, *(act for act in acts_of_address(words, detail) if _plea(act) not in heard)]
+    spoken = acts_of_address(words, f"{'document' if language in _WORDS else 'comment'} in {path}")
+    if spoken:
+        heard = {_plea(act) for act in found if act.kind == "text"}
+        found += [act for act in spoken if _plea(act) not in heard]
+    return found
+
+
+def _with(act: Act, traits: Mapping[str, str]) -> Act:
+    return Act(act.kind, act.target, act.detail, act.argument, act.span, act.via, traits)
+
+
+def _in_file(act: Act, path: str) -> Act:
+    return _with(act, {**act.traits, "in_file": path})
 
 
 def _plea(act: Act) -> tuple[str, ...]:
@@ -179,19 +192,24 @@ def _plea(act: Act) -> tuple[str, ...]:
     return tuple(act.traits.get(name, "") for name in ("addresses", "asks", "hidden"))
 
 
-def _of_hunk(hunk: str, added: str, scene: Scene) -> list[Act]:
+def _of_hunk(hunk: str, new: frozenset[str], inside: Scene) -> list[Act]:
     """Return what the new lines of a piece of Python do; that the piece alone may be no Python is nothing to report."""
     code, frame = framed(hunk)
-    acts = [
-        replace(act, span=(max(0, act.span[0] - frame), max(0, act.span[1] - frame)))
-        for act in scene.read("python", code, scene.inside())
-    ]
-    return _of_added([act for act in acts if (act.kind, act.target) != ("opaque", "is no Python")], code[frame:], added)
+    acts = []
+    for act in inside.read("python", code, inside):
+        if (act.kind, act.target) != ("opaque", "is no Python"):
+            span = (max(0, act.span[0] - frame), max(0, act.span[1] - frame))
+            acts.append(Act(act.kind, act.target, act.detail, act.argument, span, act.via, act.traits))
+    return _of_added(acts, code[frame:], new) if acts else acts
 
 
-def _of_added(acts: list[Act], content: str, added: str) -> list[Act]:
+def _lines_of(added: str) -> frozenset[str]:
+    """Return the lines that are new, without their indentation."""
+    return frozenset(line.strip() for line in added.split("\n")) - {""}
+
+
+def _of_added(acts: list[Act], content: str, new: frozenset[str]) -> list[Act]:
     """Keep the acts that stand on a line that is new."""
-    new = {line.strip() for line in added.split("\n") if line.strip()}
     kept: list[Act] = []
     for act in acts:
         start, end = act.span
@@ -221,7 +239,7 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]
         yield from acts_of_configuration(path, language, content, scene)
     elif language == "python":
         own = {**scene.variables, "__file__": path}
-        yield from scene.read("python", textwrap.dedent(content), scene.inside(variables=own))
+        yield from scene.read("python", dedented(content), scene.inside(variables=own))
     elif language == "shell":
         yield from scene.read("shell", content, scene.inside())
         if "/.git/hooks/" in path or "/.husky/" in path:
@@ -233,7 +251,7 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]
             entering = "printed" in act.traits or (
                 act.kind in ("define", "detect") and act.target.startswith(("plugin ", "sql ", "test runner "))
             )
-            yield replace(act, traits={**act.traits, "in_file": path}) if entering else act
+            yield _in_file(act, path) if entering else act
 
 
 def acts_of_source(language: str, code: str, scene: Scene) -> list[Act]:

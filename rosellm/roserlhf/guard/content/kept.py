@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import Hints
+from rosellm.roserlhf.guard.hints import Hints, with_blanks
+from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 60_000
 _FOUND = re.compile(
@@ -17,6 +18,8 @@ _FOUND = re.compile(
     r"|\bfile_exists\(|"
     r"\bfs::metadata\(|\bFileManager\.default\.fileExists|\bfile\.exists\(|\bisfile\(|-[ef]\s+[\"'$]|std::filesystem::exists\("
 )
+_FOUND_ASCII = with_blanks(_FOUND.pattern)
+"""The same for RE2, which is faster."""
 _AGAIN = re.compile(
     r"(?i)\b(?:pickle|np|numpy|torch|json|joblib|pd|pl|cloudpickle|msgpack|trainer|safetensors\w*|h5py|yaml|marshal|dill|jnp"
     r"|polars|feather)\."
@@ -72,7 +75,8 @@ def acts_of_kept(code: str) -> Iterator[Act]:
 def _loaded(code: str) -> Iterator[re.Match[str]]:
     if not _HINTS.may_hold(code, _STORED_HINT) or not _HINTS.may_hold(code, _FOUND_HINT):
         return
-    for count, found in enumerate(_FOUND.finditer(code)):
+    places = pattern(_FOUND_ASCII) if code.isascii() else _FOUND
+    for count, found in enumerate(places.finditer(code)):
         again = _AGAIN.search(code, found.end(), found.end() + 240)
         if again:
             yield again

@@ -66,6 +66,16 @@ def split_source(code: str, extension: str) -> tuple[str, list[Literal]]:
     return "".join(blanked), found
 
 
+def without_hashes(code: str) -> str:
+    """Return code with the comments blanked that begin with `#`, as in Python and Ruby.
+
+    Example:
+        >>> without_hashes("a('#')  # b")
+        "a('#')     "
+    """
+    return split_source(code, "rb")[0] if "#" in code else code
+
+
 @lru_cache(maxsize=256)
 def _tokens(extension: str) -> re.Pattern[str]:
     known = table("source")["lexis"]

@@ -8,8 +8,8 @@ from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 20_000
 MOST = 40
-_OPERATION = r"\s*(?://|[*/+-])\s*-?(\d+(?:\.\d+)?(?:e-?\d+)?)\b"
-_METRIC = (
+OPERATION = r"\s*(?://|[*/+-])\s*-?(\d+(?:\.\d+)?(?:e-?\d+)?)\b"
+METRIC = (
     r"(?i)(?:^|[^a-z])(val|valid|validation|eval|metrics?|scores?|acc|accuracy|auc|f1|bleu|rouge|correct|hits?|passed|"
     r"elapsed|latency|waits?|waiting"
     r"|durations?|ppl|perplexity|rmse|mae|mse|wer|cer|map|ndcg|recall|precision|speedup|throughput|points|regret|reward|"
@@ -41,7 +41,7 @@ _UNITS = frozenset(
     )
 )
 """Numbers that change a unit, keep from dividing by nothing, or count from one."""
-_CONSTANT = (
+CONSTANT = (
     r"(?m)^\s*(?:(?:const|let|var|final|static|int|float|double|auto|val|export|constexpr|#define"
     r"|self\.)\s*)*([A-Za-z_]\w{2,40})(?:\s*:\s*[\w<>]+)?\s*(?:=|\s)\s*(\d[\d_,]*(?:\.\d+)?(?:e-?\d+)?)\b"
 )
@@ -56,13 +56,14 @@ def skewed(removed: str, added: str) -> str:
         >>> skewed("score = hits / n", "score = hits / max(n, 1)")
         ''
     """
-    before = {_bare(line): len(_numbers(line)) for line in _lines(removed)}
-    for line in _lines(added) if before else ():
+    before: dict[str, int] | None = None
+    for line in _lines(added):
         numbers = _numbers(line)
-        had = before.get(_bare(line))
-        if had is None or len(numbers) <= had or not pattern(_METRIC).search(line):
+        if _UNITS.issuperset(numbers) or not pattern(METRIC).search(line):
             continue
-        if any(number not in _UNITS for number in numbers):
+        if before is None:
+            before = {_bare(one): len(_numbers(one)) for one in _lines(removed)}
+        if len(numbers) > before.get(_bare(line), len(numbers)):
             return line.strip()[:160]
     return ""
 
@@ -80,7 +81,7 @@ def changed_constants(removed: str, added: str) -> str:
 
 
 def _constants(text: str) -> Iterator[tuple[str, str]]:
-    for count, found in enumerate(pattern(_CONSTANT).finditer(text[:LONGEST])):
+    for count, found in enumerate(pattern(CONSTANT).finditer(text[:LONGEST])):
         if count >= MOST:
             return
         number = found.group(2).replace("_", "").replace(",", "").lower()
@@ -93,9 +94,9 @@ def _lines(text: str) -> list[str]:
 
 
 def _numbers(line: str) -> list[str]:
-    return list(pattern(_OPERATION).findall(line))
+    return list(pattern(OPERATION).findall(line))
 
 
 def _bare(line: str) -> str:
     """Return a line without operations on numbers, brackets and spaces."""
-    return str(pattern(r"[\s()]").sub("", pattern(_OPERATION).sub("", line)))
+    return str(pattern(r"[\s()]").sub("", pattern(OPERATION).sub("", line)))

@@ -67,7 +67,8 @@ def _acts(change: _Change, scene: Scene) -> Iterator[Act]:
     if change.verb == "deleted":
         yield Act("delete", place, "patch", span=span)
         return
-    traits = {"file": change.verb} | traits_of_change("\n".join(change.removed), "\n".join(change.added))
+    added = "\n".join(change.added)
+    traits = {"file": change.verb} | traits_of_change("\n".join(change.removed), added)
     if change.mode == "120000":
         goal = resolve((change.added or ["?"])[0], replace(scene, workdir=place.rpartition("/")[0] or "/"))
         yield Act("link", place, goal, span=span)
@@ -75,26 +76,29 @@ def _acts(change: _Change, scene: Scene) -> Iterator[Act]:
     if change.mode:
         traits["mode"] = change.mode
     yield Act("write", place, "patch", span=span, traits=traits)
-    added = "\n".join(change.added)
     if added.strip():
         code = added if change.verb == "new" else "\n".join(change.around)
         for act in acts_of_content(place, code, scene, added=added):
-            yield replace(act, span=span, traits=act.traits if act.kind == "write" else {"in_file": place, **act.traits})
+            inside = act.traits if act.kind == "write" else {"in_file": place, **act.traits}
+            yield Act(act.kind, act.target, act.detail, act.argument, span, act.via, inside)
 
 
 def _changes(patch: str) -> Iterator[_Change]:
     """Yield the files of a patch in order; lines that belong to none are left out."""
     now: _Change | None = None
     in_hunk = False
-    lines = [line.rstrip("\r") for line in patch.split("\n")]
+    lines = patch.split("\n")
+    if "\r" in patch:
+        lines = [line.rstrip("\r") for line in lines]
     start = number = 0
     while number < len(lines):
         line, begin = lines[number], start
-        after = lines[number + 1] if number + 1 < len(lines) else ""
-        pair = line.startswith("--- ") and after.startswith("+++ ")
+        sign = line[:1]
         start += len(line) + 1
         number += 1
-        if pair or (line.startswith("+++ ") and not in_hunk):
+        after = lines[number] if sign == "-" and number < len(lines) and line.startswith("--- ") else ""
+        pair = after.startswith("+++ ")
+        if pair or (sign == "+" and not in_hunk and line.startswith("+++ ")):
             if pair:
                 start += len(after) + 1
                 number += 1
@@ -106,7 +110,7 @@ def _changes(patch: str) -> Iterator[_Change]:
                 now = _Change(path, start=begin)
             now.verb = "deleted" if new == "/dev/null" else "new" if old == "/dev/null" else now.verb
             in_hunk = False
-        elif line.startswith(("diff --git ", *_BEGIN[:3])):
+        elif (sign == "d" or sign == "*") and line.startswith(("diff --git ", *_BEGIN[:3])):
             if now is not None:
                 yield _until(now, begin)
             now, in_hunk = _begun(line, begin), line.startswith("*** ")
@@ -134,16 +138,18 @@ def _line(now: _Change, line: str, in_hunk: bool) -> bool:
     """Take one line of a file's part; say whether a hunk goes on."""
     if line.startswith("@@"):
         now.around.append(HUNK[:-1])
-        found = pattern(_IN_FUNCTION).search(line) if now.path.endswith((".py", ".pyi")) else None
+        names = ("def " in line or "class " in line) and now.path.endswith((".py", ".pyi"))
+        found = pattern(_IN_FUNCTION).search(line) if names else None
         if found:
             now.around.append(HEADING + found.group(1))
         return True
-    if in_hunk and line[:1] == "+":
+    sign = line[:1] if in_hunk else "x"
+    if sign == "+":
         now.added.append(line[1:])
         now.around.append(line[1:])
-    elif in_hunk and line[:1] == "-" and line.rstrip() != "-- ":
+    elif sign == "-" and line.rstrip() != "-- ":
         now.removed.append(line[1:])
-    elif in_hunk and line[:1] in (" ", ""):
+    elif sign == " " or not sign:
         now.around.append(line[1:])
     elif line.startswith("*** Move to: "):
         now.other, now.path, now.verb = now.path, line.partition(": ")[2].strip(), "moved"

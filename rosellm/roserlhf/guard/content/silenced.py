@@ -15,7 +15,7 @@ from typing import Any
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.hints import Hints
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 
 MOST = 200
 LONGEST = 120
@@ -41,6 +41,14 @@ _IGNORE_LISTS = (
     r"|eslint-suppressions\.json|suppressions\.xml)$"
 )
 """Files that name findings which are not to be reported."""
+
+
+_SET, _LISTED = range(2)
+
+
+@cache
+def _paths() -> PatternSet:
+    return PatternSet([_CONFIGURES, _IGNORE_LISTS], ignore_case=False)
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,8 @@ def silence_of(words: str, path: str = "") -> Silence | None:
         >>> silence_of("ignore_errors = true", "/app/pyproject.toml").first, silence_of("print('ignored')")
         ('ignore_errors = true', None)
     """
-    if not _ANY.found(words) and not (path and pattern(_CONFIGURES).search(path)):
+    configures = path != "" and _SET in _paths().found(path)
+    if not configures and not _ANY.found(words):
         return None
     gates: dict[str, None] = {}
     count, wide, first = 0, False, ""
@@ -96,7 +105,7 @@ def silence_of(words: str, path: str = "") -> Silence | None:
             gates[gate] = None
             count = max(count, 0) + found
             wide = wide or (broad is not None and broad.search(words) is not None)
-    if path and pattern(_CONFIGURES).search(path):
+    if configures:
         for gate, settings, _ in _marks("setting"):
             said = settings.search(words)
             if said:
@@ -118,11 +127,10 @@ def is_silencing_program(command: str) -> str:
 
 def acts_of_silencing(path: str, words: str) -> Iterator[Act]:
     """Yield one act for all marks in the words that a file gains."""
-    found = silence_of(words, path)
-    if pattern(_IGNORE_LISTS).search(path):
+    if _LISTED in _paths().found(path):
         yield Act(
             "define", "silences checks", path, traits={"gate": "lint types security", "count": "1", "wide": "yes", "in_file": path}
         )
-    elif found:
+    elif found := silence_of(words, path):
         traits = {"gate": " ".join(sorted(found.gates)), "count": str(found.count)} | ({"wide": "yes"} if found.wide else {})
         yield Act("define", "silences checks", found.first, traits={**traits, "in_file": path})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import shlex
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ _IMPORTS = (
     r"|\b(?:require|import)\s*\(\s*[\"'`]([^\"'`\n]{1,80})|\bfrom\s+[\"']([^\"'\n]{1,80})"
     r"|^\s*(?:[\w.]+\s+)?\"([\w./-]{1,80})\"\s*$"
 )
+_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DOTTED = ("lean", "v", "agda", "lagda", "idr", "hs", "thy", "fst", "ml", "dfy", "why")
 _IMPORTED = (
     r"(?m)^\s*(?:From\s+([\w.]+)\s+)?(?:(?:public |private |meta |open )*import(?: all| qualified)?|"
@@ -167,8 +169,10 @@ def _edited(found: list[Act], literals: list[Literal], scene: Scene) -> Iterator
 def _imported(bare: str) -> Iterator[Act]:
     """Yield one act for all modules, crates and headers that code names where it imports."""
     found = [next(one for one in words if one) for words in pattern(_IMPORTS).findall(bare) if any(words)]
-    names = dict.fromkeys(name for line in found for name in pattern(r"[A-Za-z_]\w*").findall(line))
-    names |= {one.partition("_v")[0]: None for one in names if pattern(r"_v\d+$").search(one)}  # `cublas_v2.h` is of cuBLAS
+    names = dict.fromkeys(_WORD.findall("\n".join(found)))
+    names |= {
+        one.partition("_v")[0]: None for one in names if "_v" in one and pattern(r"_v\d+$").search(one)
+    }  # `cublas_v2.h` is of cuBLAS
     if names:
         yield Act("code", "imports", " ".join(names)[:LONGEST_DETAIL])
 
@@ -187,8 +191,11 @@ def _filled_in(bare: str, literals: list[Literal]) -> str:
     """Return the code with names of string constants that are parts of paths replaced by them, where they are joined or passed."""
     constants: dict[str, str] = {}
     for one in literals:
-        found = pattern(_ASSIGNED).search(bare[max(0, one.start - 80) : one.start])
-        if found and ("/" in one.text or ".." in one.text or len(one.text) < 12) and one.text.isprintable() and '"' not in one.text:
+        before = bare[max(0, one.start - 80) : one.start]
+        if before.rstrip()[-1:] != "=" or (len(one.text) >= 12 and "/" not in one.text and ".." not in one.text):
+            continue
+        found = pattern(_ASSIGNED).search(before) if one.text.isprintable() and '"' not in one.text else None
+        if found:
             constants[found.group(1)] = one.text
         if len(constants) >= MOST_CONSTANTS:
             break

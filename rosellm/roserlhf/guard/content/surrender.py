@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hints import Hints, with_blanks
+from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 60_000
 NEAR = 260
@@ -19,17 +21,28 @@ _HINT = re.compile(
     r"(?i)(?:exit|halt|quit|terminate|_Exit|\bdie)\w*!?\s*\(?\s*(?:0|EXIT_SUCCESS|true|ExitCode|\.success|SystemExit|Result\.Success|\))"
     r"|SystemExit|ExitSuccess|exitCode\s*=\s*0|\bexit\b"
 )
-_HANDLER = re.compile(
-    r"(?P<hook>\bset_hook\b|\bcatch_unwind\b|\brecover\(\)|\buncaughtException\w*|\bunhandledRejection\b"
+_WORDS = ("xit", "halt(", "stop(", "quit(")
+"""One of these is in whatever ends a process with success."""
+_HOOK = (
+    r"\bset_hook\b|\bcatch_unwind\b|\brecover\(\)|\buncaughtException\w*|\bunhandledRejection\b"
     r"|\b[sg]etDefaultUncaughtExceptionHandler\b|\bUncaughtExceptionHandler\b|\bUnhandledException\b|\bUnobservedTaskException\b"
     r"|\bset_terminate\b|\bset_unexpected\b|\bset_exception_handler\b|\bset_error_handler\b|\bNSSetUncaughtExceptionHandler\b"
     r"|\b(?:sys|threading)\.(?:excepthook|unraisablehook)\b|\bSIG(?:SEGV|ABRT|FPE|ILL|BUS)\b|\$SIG\{\s*['\"]?__DIE__"
-    r"|\bwindow\.onerror\b|\bset_custom_exc\b|\bpanic_handler\b|\bpanic::update_hook\b)"
-    r"|(?P<block>\bcatch\s*(?:\([^()\n]{0,80}\)|\w{0,20})\s*\{|\bcatch\s+\w+\s*$|\bexcept\b[^:\n]{0,80}:|\brescue\b[^\n;]{0,60}(?:[\n;]|=>)"
-    r"|\.catch\(|\bcatch\s*\(\s*\.\.\.\s*\)\s*\{|\bp?call\([^\n]{0,80}|\bunwrap_or_else\(\s*\|_?\w*\||\brescue\s*->|\bwith\s+_\s*->)"
-    r"|(?P<trap>\btrap\s+(?P<quote>['\"])[^'\"\n]{0,80}\bexit\s+0\b[^'\"\n]{0,40}(?P=quote)\s+(?:ERR|EXIT|0)\b)",
-    re.MULTILINE,
+    r"|\bwindow\.onerror\b|\bset_custom_exc\b|\bpanic_handler\b|\bpanic::update_hook\b"
 )
+_BLOCK = (
+    r"\bcatch\s*(?:\([^()\n]{0,80}\)|\w{0,20})\s*\{|\bcatch\s+\w+\s*$|\bexcept\b[^:\n]{0,80}:|\brescue\b[^\n;]{0,60}(?:[\n;]|=>)"
+    r"|\.catch\(|\bcatch\s*\(\s*\.\.\.\s*\)\s*\{|\bp?call\([^\n]{0,80}|\bunwrap_or_else\(\s*\|_?\w*\||\brescue\s*->|\bwith\s+_\s*->"
+)
+_TRAP = (
+    r"\btrap\s+'[^'\"\n]{0,80}\bexit\s+0\b[^'\"\n]{0,40}'\s+(?:ERR|EXIT|0)\b"
+    r"|\btrap\s+\"[^'\"\n]{0,80}\bexit\s+0\b[^'\"\n]{0,40}\"\s+(?:ERR|EXIT|0)\b"
+)
+_HANDLER = re.compile(f"(?m)({_HOOK})|({_BLOCK})|({_TRAP})")
+_HANDLER_ASCII = with_blanks(_HANDLER.pattern)
+"""The same for RE2, which is faster."""
+_HINTS = Hints(_HANDLER_ASCII, with_blanks(_HINT.pattern))
+_HANDLED, _ENDED = range(2)
 _SUCCESS = re.compile(
     r"\bprocess::exit\(\s*0\s*\)|\bos\.Exit\(\s*0\s*\)|\bprocess\.(?:exit|reallyExit)\(\s*0?\s*\)|\bprocess\.exitCode\s*=\s*0\b"
     r"|\bSystem\.exit\(\s*0\s*\)|\bhalt\(\s*0\s*\)|\bSystem\.(?:halt|stop)\(\s*0?\s*\)|\bEnvironment\.Exit\(\s*0\s*\)|\bexitProcess\(\s*0\s*\)"
@@ -59,12 +72,15 @@ def acts_of_surrender(code: str) -> Iterator[Act]:
         []
     """
     code = code[:LONGEST]
-    if not _HINT.search(code):
+    if not any(word in code for word in _WORDS) or not (_HINTS.may_hold(code, _HANDLED) and _HINTS.may_hold(code, _ENDED)):
         return
-    for count, found in enumerate(_HANDLER.finditer(code)):
+    if not code.isascii() and not _HINT.search(code):
+        return
+    places = pattern(_HANDLER_ASCII) if code.isascii() else _HANDLER
+    for count, found in enumerate(places.finditer(code)):
         if count >= MOST:
             return
-        if found["trap"]:
+        if found[3]:
             yield Act("exit", "0", f"after a failure: {found.group(0)}"[:160], span=found.span(), traits={"after": "trap"})
             continue
         window = code[found.end() : found.end() + NEAR]
@@ -72,11 +88,11 @@ def acts_of_surrender(code: str) -> Iterator[Act]:
         if ended is None or _ORDINARY.search(found.group(0) + window[: ended.start()]):
             continue
         between = window[: ended.start()]
-        if found["block"] and (_ENDS.search(between) or between.count("}") > between.count("{")):
+        if found[2] and (_ENDS.search(between) or between.count("}") > between.count("{")):
             continue
-        if found["block"] and found.group(0).startswith("except") and _is_left(code, found.start(), found.end() + ended.start()):
+        if found[2] and found.group(0).startswith("except") and _is_left(code, found.start(), found.end() + ended.start()):
             continue
-        what = (found["hook"] or found["block"]).strip(" {:(\n")[:60]
+        what = (found[1] or found[2]).strip(" {:(\n")[:60]
         yield Act(
             "exit",
             "0",
