@@ -7,8 +7,6 @@ texts would make new ones.
 
 from __future__ import annotations
 
-import contextlib
-from collections import OrderedDict
 from threading import Lock
 
 from rosellm.roserlhf.guard.patterns import PatternSet
@@ -29,7 +27,7 @@ class Hints:
 
     def __init__(self, *words: str) -> None:
         self._words = list(words)
-        self._made: tuple[PatternSet, OrderedDict[str, frozenset[int]]] | None = None
+        self._made: tuple[PatternSet, dict[str, frozenset[int]]] | None = None
         """What finds them, and what it found last."""
         self._lock = Lock()
 
@@ -45,15 +43,15 @@ class Hints:
         finds, known = self._made or self._make()
         held = known.get(text)
         if held is None:
-            known[text] = held = finds.scan(text)
-            if len(known) > _MOST_TEXTS:
-                with contextlib.suppress(KeyError):  # another thread was faster
-                    known.popitem(last=False)
+            held = finds.scan(text)
+            if len(known) >= _MOST_TEXTS:
+                known.clear()
+            known[text] = held
         return held
 
-    def _make(self) -> tuple[PatternSet, OrderedDict[str, frozenset[int]]]:
+    def _make(self) -> tuple[PatternSet, dict[str, frozenset[int]]]:
         with self._lock:
-            self._made = made = PatternSet(self._words, ignore_case=False, loose=True), OrderedDict[str, frozenset[int]]()
+            self._made = made = PatternSet(self._words, ignore_case=False, loose=True), {}
             return made
 
     def may_hold(self, text: str, number: int) -> bool:

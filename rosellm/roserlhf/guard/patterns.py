@@ -121,7 +121,7 @@ class PatternSet:
     def __init__(self, texts: Sequence[str], *, ignore_case: bool = True, loose: bool = False) -> None:
         for text in texts:
             pattern(text, ignore_case=ignore_case)  # says what is wrong with which
-        self._set = None
+        self._match: Callable[[bytes], list[int]] | None = None
         self._known: dict[str, frozenset[int]] = {}
         if texts:
             import re2
@@ -130,18 +130,20 @@ class PatternSet:
             options.max_mem = MOST_MEMORY * (1 + len(texts))
             options.log_errors = False
             options.case_sensitive = not ignore_case
-            self._set = re2.Set.SearchSet(options)
+            found = re2.Set.SearchSet(options)
             for text in texts:
-                self._set.Add(loosened(text) if loose else text)
-            self._set.Compile()
+                found.Add(loosened(text) if loose else text)
+            found.Compile()
+            self._match = found._set.Match  # the package's own is asked by way of another function
 
     def scan(self, text: str) -> frozenset[int]:
         """Return the indices of the patterns that are found in a text."""
-        return _NONE if self._set is None else frozenset(self._set.Match(text) or _NONE)
+        found = self._match(text.encode()) if self._match is not None else None
+        return frozenset(found) if found else _NONE
 
     def found(self, text: str) -> frozenset[int]:
         """Return the same; of short texts, which come back, it is remembered."""
-        if self._set is None:
+        if self._match is None:
             return _NONE
         known = self._known.get(text)
         if known is None:
