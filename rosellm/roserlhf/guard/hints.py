@@ -51,7 +51,8 @@ class Hints:
 
     def _make(self) -> tuple[PatternSet, dict[str, frozenset[int]]]:
         with self._lock:
-            self._made = made = PatternSet(self._words, ignore_case=False, loose=True), {}
+            made: tuple[PatternSet, dict[str, frozenset[int]]] = PatternSet(self._words, ignore_case=False, loose=True), {}
+            self._made = made
             return made
 
     def may_hold(self, text: str, number: int) -> bool:
