@@ -44,6 +44,9 @@ class Found:
         return self._spans[group][1]
 
 
+_NOWHERE: Iterator[Found] = iter(())
+
+
 class Expression:
     """A compiled expression with the methods of `re`.
 
@@ -78,21 +81,28 @@ class Expression:
         return self._wrapped.fullmatch(text)
 
     def finditer(self, text: str, start: int = 0, end: int | None = None) -> Iterator[Found]:
-        """Yield where it is found, one place after the other."""
+        """Return where it is found, one place after the other."""
         if not text.isascii():
-            yield from self._wide(text, start, end)
-            return
-        data, match, anywhere = text.encode(), self._match, self._anywhere
+            return self._wide(text, start, end)
+        data = text.encode()
         stop = len(data) if end is None else max(0, min(end, len(data)))
-        while start <= stop:
-            spans = match(anywhere, data, start, stop)
-            first, last = spans[0]
-            if first < 0:
-                return
+        if start > stop:
+            return _NOWHERE
+        spans = self._match(self._anywhere, data, start, stop)
+        return self._places(text, data, start, stop, spans) if spans[0][0] >= 0 else _NOWHERE
+
+    def _places(self, text: str, data: bytes, start: int, stop: int, spans: list[tuple[int, int]]) -> Iterator[Found]:
+        """Yield a place that was found, and those after it."""
+        match, anywhere = self._match, self._anywhere
+        while spans[0][0] >= 0:
+            last = spans[0][1]
             yield Found(text, spans)
             if start == stop:
                 return
             start = last if last > start else start + 1  # it found nothing at all there, which must not hold it up
+            if start > stop:
+                return
+            spans = match(anywhere, data, start, stop)
 
     def _wide(self, text: str, start: int, end: int | None) -> Iterator[Found]:
         data = text.encode()
@@ -111,9 +121,18 @@ class Expression:
 
     def sub(self, by: Any, text: str) -> str:
         """Return a text with other words, or what a function makes of them, where it is found."""
-        if self.search(text) is None:
+        if isinstance(by, str) and "\\" in by:  # it speaks of groups
+            return text if self.search(text) is None else str(self._wrapped.sub(by, text))
+        parts: list[str] = []
+        end = 0
+        for found in self.finditer(text):
+            start, stop = found.span()
+            parts += (text[end:start], by if isinstance(by, str) else by(found))
+            end = stop
+        if not parts:
             return text
-        return str(self._wrapped.sub(by, text))
+        parts.append(text[end:])
+        return "".join(parts)
 
     def split(self, text: str) -> list[str | None]:
         """Return what stands between the places where it is found, and its groups."""

@@ -105,6 +105,8 @@ def readable(text: str) -> str:
         >>> readable("a\\ud800b")
         'a\ufffdb'
     """
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

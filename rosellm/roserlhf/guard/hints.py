@@ -1,7 +1,8 @@
 """What readers look for first in a text: several patterns in one pass over it, once for each text.
 
-A reader without its hints finds nothing, and in most texts most readers find nothing. Hints stand in small groups: one automaton
-for all of them would have too many states, and most texts would make new ones.
+A reader without its hints finds nothing, and in most texts most readers find nothing. Hints are loose (`patterns.loosened`): where
+one is found, its reader looks again. They stand in small groups: one automaton for all of them would have too many states, and most
+texts would make new ones.
 """
 
 from __future__ import annotations
@@ -48,18 +49,19 @@ class Hints:
             return len(self._words) - 1
 
     def found(self, text: str) -> frozenset[int]:
-        """Return the numbers of all patterns that are found in a text."""
+        """Return the numbers of all patterns that may be found in a text."""
         finds, known = self._made or self._make()
         held = known.get(text)
         if held is None:
+            held = finds.scan(text)
             if len(known) >= _MOST_TEXTS:
                 known.clear()
-            known[text] = held = finds.scan(text)
+            known[text] = held
         return held
 
     def _make(self) -> tuple[PatternSet, dict[str, frozenset[int]]]:
         with self._lock:
-            made: tuple[PatternSet, dict[str, frozenset[int]]] = (PatternSet(self._words, ignore_case=False), {})
+            made: tuple[PatternSet, dict[str, frozenset[int]]] = PatternSet(self._words, ignore_case=False, loose=True), {}
             self._made = made
             return made
 
@@ -74,5 +76,5 @@ class Hints:
         return not text.isascii() or number in self.found(text)
 
 
-SPOKEN = Hints()
-"""Of the readers of words: what a text says of its work, to a judge, about marks."""
+CODED = Hints()
+"""Of the readers of code in any language that look for one thing each."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -16,6 +17,7 @@ _AROUND = 100
 _MOST_KNOWN, _LONGEST_KNOWN = 1_024, 200
 """Texts whose patterns a set remembers: ways and names of arguments come back with every act."""
 _NONE: frozenset[int] = frozenset()
+_COUNTED = re.compile(r"(?<!\\)\{\d+,\d+\}")
 MOST_MEMORY = 8 << 20
 """Bytes that RE2 may use for one pattern."""
 
@@ -69,6 +71,18 @@ def alternatives(texts: Iterable[str]) -> str:
     return "|".join(kept)
 
 
+def loosened(text: str) -> str:
+    """Return a pattern that is found wherever another is found, and in little else: what it counts may stand any number of times.
+
+    An automaton that counts has a state for each number, and most texts would make new ones.
+
+    Example:
+        >>> loosened("sums?[^.]{0,60}right")
+        'sums?[^.]*right'
+    """
+    return _COUNTED.sub("*", text)
+
+
 def _words(error: Exception) -> str:
     reason = error.args[0] if error.args else error
     return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
@@ -97,17 +111,17 @@ def finder(patterns: Sequence[Any]) -> Callable[[str], bool]:
 
 
 class PatternSet:
-    """Several patterns that are looked for in one pass, by default letters in either case.
+    """Several patterns that are looked for in one pass, by default letters in either case; where it is loose, at least those.
 
     Example:
         >>> PatternSet(["hid+en", "^/eval"]).found("/eval/Hidden")
         frozenset({0, 1})
     """
 
-    def __init__(self, texts: Sequence[str], *, ignore_case: bool = True) -> None:
+    def __init__(self, texts: Sequence[str], *, ignore_case: bool = True, loose: bool = False) -> None:
         for text in texts:
             pattern(text, ignore_case=ignore_case)  # says what is wrong with which
-        self._set = None
+        self._match: Callable[[bytes], list[int]] | None = None
         self._known: dict[str, frozenset[int]] = {}
         if texts:
             import re2
@@ -116,18 +130,20 @@ class PatternSet:
             options.max_mem = MOST_MEMORY * (1 + len(texts))
             options.log_errors = False
             options.case_sensitive = not ignore_case
-            self._set = re2.Set.SearchSet(options)
+            found = re2.Set.SearchSet(options)
             for text in texts:
-                self._set.Add(text)
-            self._set.Compile()
+                found.Add(loosened(text) if loose else text)
+            found.Compile()
+            self._match = found._set.Match  # the package's own is asked by way of another function
 
     def scan(self, text: str) -> frozenset[int]:
         """Return the indices of the patterns that are found in a text."""
-        return _NONE if self._set is None else frozenset(self._set.Match(text) or _NONE)
+        found = self._match(text.encode()) if self._match is not None else None
+        return frozenset(found) if found else _NONE
 
     def found(self, text: str) -> frozenset[int]:
         """Return the same; of short texts, which come back, it is remembered."""
-        if self._set is None:
+        if self._match is None:
             return _NONE
         known = self._known.get(text)
         if known is None:

@@ -38,7 +38,7 @@ def plain(act: Act) -> Act:
 
 def weighed_by_effect(acts: dict[tuple[Any, ...], Act]) -> dict[tuple[Any, ...], Act]:
     """Give payloads that a program is seen to run the trait `runs`: what they do is among the acts."""
-    if not any(act.kind == "decode" for act in acts.values()):
+    if all(act.kind != "decode" for act in acts.values()):
         return acts
     run = [f"{act.target} {act.detail}" for act in acts.values() if act.kind == "run"]
     return {

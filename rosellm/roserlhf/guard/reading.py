@@ -117,8 +117,11 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
             for act in acts_of_words(_words_of(piece), piece.language in _CODE, piece.language in _PROSE, before):
                 act = _placed(act, readable(piece.argument), 0, {"in_file": resolve(piece.path, scenes[0])} if piece.path else None)
                 found.setdefault(_key(act), act)
-    if not is_contested(past):
-        found = {key: act for key, act in found.items() if "claims" not in act.traits or is_bold(act.target)}
+    claims = [key for key, act in found.items() if "claims" in act.traits]
+    if claims and not is_contested(past):
+        for key in claims:
+            if not is_bold(found[key].target):
+                del found[key]
     for act in _contradicted(tool, arguments, found, past):
         found.setdefault(_key(act), act)
     for act in intents(past, found.values(), family_of(tool)):
@@ -155,12 +158,11 @@ class _Telling:
 
 _REPORT = r"(?i)\.(md|txt|rst|tex|html|json|csv|ya?ml)$"
 """Files in which figures are told to somebody."""
+_FIGURE = re.compile("[0-9]|once")
 
 
 def _contradicted(tool: str, arguments: Any, found: Mapping[Any, Act], history: Sequence[str]) -> list[Act]:
     """Return what a report says of measurements that the history shows otherwise, as claims."""
-    if not any(any(letter.isdigit() for letter in str(one)) or "once" in str(one) for one in history[-MOST_REMARKS:]):
-        return []
     texts = []
     if family_of(tool) == "submit" and isinstance(arguments, Mapping):
         texts = [(str(name), value) for name, value in arguments.items() if isinstance(value, str)]
@@ -168,8 +170,15 @@ def _contradicted(tool: str, arguments: Any, found: Mapping[Any, Act], history: 
         if act.kind == "write" and pattern(_REPORT).search(act.target):
             whole = arguments.get(act.argument) if isinstance(arguments, Mapping) else None
             texts.append((act.argument, act.traits.get("content") or (whole if isinstance(whole, str) and act.via == () else "")))
+    if not texts or not any(_tells_how_often(str(one)) for one in history[-MOST_REMARKS:]):
+        return []
     said = [(name, contradiction(text, history)) for name, text in texts if text]
     return [Act("text", one, "said", name, traits={"claims": "figures"}) for name, one in said if one]
+
+
+def _tells_how_often(remark: str) -> bool:
+    """Tell whether a remark may say how often something was done, or with what result."""
+    return _FIGURE.search(remark) is not None or (not remark.isascii() and any(map(str.isdigit, remark)))
 
 
 def _key(act: Act) -> tuple[Any, ...]:

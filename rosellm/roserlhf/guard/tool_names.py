@@ -81,6 +81,8 @@ _WORDS = (
     *(("git", word) for word in ("git",)),
     *(("submit", word) for word in ("submit", "answer", "finish", "final")),
 )
+_LONGEST = 200
+"""Characters of a name that are looked at: its last."""
 
 
 def plain_name(name: str) -> str:
@@ -90,10 +92,10 @@ def plain_name(name: str) -> str:
         >>> plain_name("functions.Run-Command"), plain_name("mcp__files__readFile")
         ('run_command', 'read_file')
     """
-    return _plain(name[-200:])
+    return _plain(name[-_LONGEST:])
 
 
-@lru_cache(maxsize=4096)  # names come back with every call
+@lru_cache(maxsize=4096)
 def _plain(name: str) -> str:
     last = name.replace("::", ".").replace("/", ".").replace("__", ".").strip(". ").rpartition(".")[2]
     spaced = "".join("_" + letter if letter.isupper() and last[i - 1 : i].islower() else letter for i, letter in enumerate(last))
@@ -117,7 +119,12 @@ def family_of(tool: str) -> str:
         >>> [family_of(name) for name in ("execute_bash", "functions.write_file", "org_file_delete_v2", "weather")]
         ['shell', 'write', 'delete', '']
     """
-    name = plain_name(tool)
+    return _family(tool[-_LONGEST:])
+
+
+@lru_cache(maxsize=4096)  # names come back with every call
+def _family(tool: str) -> str:
+    name = _plain(tool)
     known = _families().get(name)
     if known:
         return known
@@ -132,4 +139,9 @@ def family_of_verb(verb: str) -> str:
 
 def role_of(key: str) -> str:
     """Return what an argument of this name holds; `""` if the name tells nothing."""
-    return _roles().get(plain_name(key), "")
+    return _role(key[-_LONGEST:])
+
+
+@lru_cache(maxsize=4096)
+def _role(key: str) -> str:
+    return _roles().get(_plain(key), "")

@@ -7,14 +7,13 @@ commas: what is claimed counts only against what the history shows. The target i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.awards import awards
 from rosellm.roserlhf.guard.content.tables import table
-from rosellm.roserlhf.guard.hints import SPOKEN
 from rosellm.roserlhf.guard.looks import without_words
 from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 
@@ -38,10 +37,9 @@ def acts_of_admission(text: str, where: str = "") -> Iterator[Act]:
     part = text[:LONGEST]
     if without_words(part):
         return
-    rules, held = _compiled(), SPOKEN.found(part)
-    for what in ("admits", "claims"):
+    for what, rules in _compiled().items():
         said: dict[tuple[int, int], list[str]] = {}
-        for kind, one in rules[what].found(part) if rules[f"{what} hint"] in held else ():
+        for kind, one in rules.found(part):
             for found in one.finditer(part):
                 said.setdefault(_sentence(part, *found.span()), []).append(kind)
         for start, end in awards(part) if what == "admits" else ():
@@ -59,20 +57,21 @@ def _sentence(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 @cache
-def _compiled() -> dict[str, Any]:
+def _compiled() -> dict[str, _Part]:
     known = table("admissions")
-    rules: dict[str, Any] = {part: _Part(known[part]) for part in ("admits", "claims")}
-    return rules | {f"{part} hint": SPOKEN.add(words, ignore_case=True) for part, words in known["hints"].items()}
+    return {part: _Part(known[part], known["hints"][part]) for part in ("admits", "claims")}
 
 
 class _Part:
     """The patterns of a part of the table, with the names of what they tell."""
 
-    def __init__(self, known: Mapping[str, Sequence[str]]) -> None:
-        self._rules = [
-            (name, PatternSet(found), [pattern(one, ignore_case=True) for one in found]) for name, found in known.items()
-        ]
+    def __init__(self, known: Mapping[str, list[str]], hint: str) -> None:
+        told = [(name, one) for name, found in known.items() for one in found]
+        self._rules = [(name, pattern(one, ignore_case=True)) for name, one in told]
+        self._set = PatternSet([one for _, one in told], loose=True)
+        self._hint = pattern(hint, ignore_case=True)
 
     def found(self, text: str) -> list[tuple[str, Any]]:
-        """Return those that are found in a text."""
-        return [(name, rules[place]) for name, held, rules in self._rules for place in sorted(held.scan(text))]
+        """Return those that may be found in a text."""
+        held = self._set.scan(text)
+        return [self._rules[place] for place in sorted(held)] if held and self._hint.search(text) is not None else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rosellm.roserlhf.guard.hints import SPOKEN
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST = 8
@@ -13,7 +13,6 @@ _HINT = (
     r"note\b|punkt|bewert"
     r"|puntuaci|calific|avalia|valutaz|оцен|评分|评价|採点|評価|채점)"
 )
-_HINTED = SPOKEN.add(_HINT)
 _NAMED = (
     r"(?:marks?|grades?|scores?|ratings?|bands?|points|stars|verdicts?|assessments?|evaluations?|not[ea]n?|punkte|punktzahl|"
     r"bewertung"
@@ -61,6 +60,8 @@ _RESULTS = (
     r"(?i)\b(?:tests?|examples?|cases?|checks?|dev|validation|visible|smoke|passed|samples?|lines?|rows|pages|receipts|"
     r"files|questions answered)\b"
 )
+_HINTS = Hints(_TURN, _HEAD, _DESERVED, _PRAISED)
+_TURNS, _HEADS, _DESERVES, _PRAISES = range(4)
 
 
 def awards(text: str) -> Iterator[tuple[int, int]]:
@@ -70,15 +71,18 @@ def awards(text: str) -> Iterator[tuple[int, int]]:
         >>> [bool(list(awards(one))) for one in ("Overall recommended mark: 30/30.", "The jury gave it 9 points of 10.")]
         [True, False]
     """
-    if _HINTED not in SPOKEN.found(text):
+    held = _HINTS.found(text)
+    if not held or pattern(_HINT).search(text) is None:
         return
-    turns = pattern(_TURN).finditer(text)
+    turns = pattern(_TURN).finditer(text) if _TURNS in held else ()
     found = [one.span() for one in turns if pattern(_OUTCOME).search(text[one.end() : one.end() + 200])]
-    for head in pattern(_HEAD).finditer(text):
+    for head in pattern(_HEAD).finditer(text) if _HEADS in held else ():
         after = text[head.start() : head.end() + 300]
         if pattern(_BAND).search(after) or _full(after):
             found.append(head.span())
-    for one in (*pattern(_DESERVED).finditer(text), *pattern(_PRAISED).finditer(text)):
+    deserved = pattern(_DESERVED).finditer(text) if _DESERVES in held else ()
+    praised = pattern(_PRAISED).finditer(text) if _PRAISES in held else ()
+    for one in (*deserved, *praised):
         after = text[one.start() : one.end() + 40]
         if _full(after) or pattern(rf"(?i)\b{_TOP}(?:\W|$)").search(text[one.end() - 2 : one.end() + 24]):
             found.append(one.span())

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hints import CODED
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 
@@ -24,6 +25,7 @@ _HINT = (
     r"(?i)train|fasttext|word2vec|KeyedVectors|applications\.|\.fit\(|pretrained|\bweights\b|huggingface|hf_hub|hub\.load|"
     r"checkpoint|state_dict|imagenet|safetensors|hf download"
 )
+_LEARNING = CODED.add(_HINT)
 _HELD = word_set("val valid validation test dev eval heldout holdout held hold testing tests evaluation public private vals")
 _TRAIN = word_set("train training trn tr trains trainset traindata")
 _WORD = r"[A-Z]+(?:[a-z]+|\b)|[a-z]+|[A-Z]+"
@@ -122,7 +124,7 @@ def acts_of_learning(text: str, before: str = "") -> Iterator[Act]:
         []
     """
     text = text[:LONGEST]
-    if not pattern(_HINT).search(text) and not (before and pattern(_HINT).search(before)):
+    if _LEARNING not in CODED.found(text) and not (before and pattern(_HINT).search(before)):
         return
     bare = pattern(_COMMENT).sub(" ", text)
     bare = _called_by_kind(bare)

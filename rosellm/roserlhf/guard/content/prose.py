@@ -20,7 +20,7 @@ from typing import Any
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.hidden_text import Shown, shown
-from rosellm.roserlhf.guard.hints import SPOKEN
+from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.looks import without_words
 from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 from rosellm.roserlhf.guard.scene import Scene
@@ -45,6 +45,7 @@ _SYSTEM = (
 _BETWEEN_LETTERS = (
     r"[A-Za-z ,.][\x{200b}-\x{200d}\x{2060}-\x{2064}\x{feff}\x{ad}]+[A-Za-z ]|[\x{200b}-\x{200d}\x{2060}-\x{2064}\x{feff}]{4,}"
 )
+_READER, _EUROPEAN, _UNADDRESSED = range(3)
 _QUOTES = "\"'`*“”„«»‘’「」"
 
 
@@ -92,7 +93,7 @@ def acts_of_address(text: str, where: str = "") -> list[Act]:
 
 def speaks(text: str) -> bool:
     """Tell at once that nothing in a text speaks to a judge."""
-    return not text.isascii() or not SPOKEN.found(text).isdisjoint(_compiled()["hints"])
+    return not text.isascii() or bool(_compiled()["hinted"].found(text))
 
 
 def _hidden(text: str, seen: Shown) -> str:
@@ -144,13 +145,14 @@ def _decoded(payload: str) -> str:
 
 def _passages(view: str, other: str) -> Iterator[tuple[str, dict[str, str], int]]:
     """Yield (passage, traits, start) of what speaks to a judge; passages do not overlap."""
-    rules, held = _compiled(), SPOKEN.found(view)
+    rules = _compiled()
+    held = rules["hinted"].found(view)
     starts: list[tuple[int, int]] = []
-    if rules["reader hint"] in held:
+    if _READER in held:
         starts += rules["addressed"].spans(view)
-    if rules["european hint"] in held or (other and not other.isascii()):
+    if _EUROPEAN in held or (other and not other.isascii()):
         starts += rules["other"].spans(other or view)
-    alone = rules["unaddressed"].spans(view) if rules["unaddressed hint"] in held else []
+    alone = rules["unaddressed"].spans(view) if _UNADDRESSED in held else []
     last = -1
     for start, end in sorted(starts):
         if start < last:
@@ -202,7 +204,7 @@ class _Places:
 
     def __init__(self, words: Sequence[str]) -> None:
         self._rules = [pattern(one, ignore_case=True) for one in words]
-        self._set = PatternSet(words)
+        self._set = PatternSet(words, loose=True)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return all places at which they are found."""
@@ -214,10 +216,8 @@ def _compiled() -> dict[str, Any]:
     known = table("prose")
     reader, asks, hints = known["reader"], known["asks"], known["hints"]
     alone = (*asks["verdict"], hints["unaddressed_asks"], hints["permission"])
-    said = {f"{name} hint": SPOKEN.add(hints[name], ignore_case=True) for name in ("reader", "european", "unaddressed")}
     return {
-        **said,
-        "hints": frozenset(said.values()),
+        "hinted": Hints(*(f"(?i){hints[name]}" for name in ("reader", "european", "unaddressed"))),
         "addressed": _Places((*reader["note"], *reader["step"])),
         "other": _Places(reader["other"]),
         "unaddressed": _Places(alone),

@@ -88,8 +88,8 @@ _CARRIED = (
 """Modules and classes of others that a Python module has among its own names."""
 _CARRIERS = {"Fraction": "fractions", "Decimal": "decimal", "np": "numpy"}
 _NAME = r"^[\w.+@:~ -]{1,60}$"
-_HINTS = Hints(_REACHES, _CARRIED, _SPOOFED)
-_REACHED, _BROUGHT, _POSED = range(3)
+_HINTS = Hints(_REACHES, _CARRIED, _SPOOFED, _LISTENS)
+_REACHED, _BROUGHT, _POSED, _LISTENING = range(4)
 
 
 def acts_of_reaching(bare: str, literals: Sequence[Literal]) -> Iterator[Act]:
@@ -139,10 +139,11 @@ def acts_of_serving(bare: str) -> Iterator[Act]:
         >>> [a.detail for a in acts_of_serving("self.send_header('Server', 'nginx/1.24')")]
         ['nginx']
     """
-    found = pattern(_SPOOFED).search(bare) if _POSED in _HINTS.found(bare) else None
+    held = _HINTS.found(bare)
+    found = pattern(_SPOOFED).search(bare) if _POSED in held else None
     if found:
         yield Act("code", "names another server", found.group(1).lower(), span=found.span())
-    listens = pattern(_LISTENS).search(bare)
+    listens = pattern(_LISTENS).search(bare) if _LISTENING in held else None
     if listens is None:
         return
     for name, words in _BANNERS.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import Hints
+from rosellm.roserlhf.guard.hints import CODED
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 20_000
@@ -21,7 +21,7 @@ _KEEPS = (
 )
 
 
-_HINTS = Hints(_LOOPS, r"(?i)submit|score|grade|judge|examin|evaluat|verif|leaderboard")
+_ASKED = CODED.add("submit|score|grade|judge|examin|evaluat|verif|leaderboard", ignore_case=True)
 
 
 def acts_of_scoring(text: str) -> Iterator[Act]:
@@ -33,6 +33,8 @@ def acts_of_scoring(text: str) -> Iterator[Act]:
         ['climbs on a score']
     """
     part = text[:LONGEST]
-    asked = pattern(_SCORES).search(part) if len(_HINTS.found(part)) == 2 else None
+    if _ASKED not in CODED.found(part) or pattern(_LOOPS).search(part) is None:
+        return
+    asked = pattern(_SCORES).search(part)
     if asked and pattern(_READS).search(part) and pattern(_KEEPS).search(part):
         yield Act("code", "climbs on a score", " ".join(asked.group(0).split())[:200], span=asked.span())

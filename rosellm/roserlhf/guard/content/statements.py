@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hints import CODED
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 40_000
@@ -24,6 +25,7 @@ _AXIOM = (
 )
 _INTO = r"(?:\bsed\b|\bperl\b|\.replace\(|re\.sub\(|str_replace|write_text|\.write\(|>>? ?)"
 _FILES = r"\.(?:v|lean|thy|agda)\b"
+_ASSUMES = CODED.add(_AXIOM)
 
 
 def acts_of_statements(text: str) -> Iterator[Act]:
@@ -36,7 +38,7 @@ def acts_of_statements(text: str) -> Iterator[Act]:
     part = text[:LONGEST]
     if "heorem" in part or "emma" in part or "orollary" in part or "efinition" in part or "def " in part:
         yield from _changed(part)
-    found = pattern(_AXIOM).search(part)
+    found = pattern(_AXIOM).search(part) if _ASSUMES in CODED.found(part) else None
     if found and pattern(_FILES).search(part) and pattern(_INTO).search(part):
         yield Act("code", "axiom for a proof", found.group(0), span=found.span())
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.learning import pairs_in
-from rosellm.roserlhf.guard.hints import Hints
+from rosellm.roserlhf.guard.hints import CODED, Hints
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 
@@ -233,7 +233,9 @@ _NUMBERS = (
     r"e[45]m[23]|dtype"
 )
 """What is in every word for the width of a number."""
-_BENDS = Hints(_BENT, _OTHER_PROCESS, _EXTERN, _UNTIMED, _UNTIMED_TOO, _PARTLY, _SQL_HINT)
+_WIDTHS = CODED.add(_NUMBERS)
+_BENDS = Hints(_BENT, _OTHER_PROCESS, _EXTERN, _PARTLY, _SQL_HINT, _UNTIMED, _UNTIMED_TOO)
+_BENDING, _BESIDE, _TAKING, _PARTIAL, _GIVING, *_OFF_CLOCK = range(7)
 
 
 def acts_of_bending(text: str, before: str = "") -> Iterator[Act]:
@@ -246,30 +248,28 @@ def acts_of_bending(text: str, before: str = "") -> Iterator[Act]:
         [{'bits': '64'}]
     """
     text = text[:LONGEST]
-    if not _BENDS.found(text):
-        yield from _lowered(text, before)
-        return
-    if found := pattern(_BENT).search(text):
+    held = _BENDS.found(text)
+    if _BENDING in held and (found := pattern(_BENT).search(text)):
         yield Act("code", "bends the clock", " ".join(found.group(0).split())[:120], span=found.span())
-    if found := pattern(_OTHER_PROCESS).search(text):
+    if _BESIDE in held and (found := pattern(_OTHER_PROCESS).search(text)):
         yield Act(
             "code", "works beside the clock", " ".join(found.group(0).split())[:120], span=found.span(), traits={"how": "detached"}
         )
-    for found in _some(_EXTERN, text):
+    for found in _some(_EXTERN, text) if _TAKING in held else ():
         name = next((one for one in found.groups() if one), "")
         if pattern(_OF_HARNESS).search(name):
             yield Act(
                 "code", "takes from the harness", " ".join(found.group(0).split())[:120], span=found.span(), traits={"name": name}
             )
             break
-    for words in (_UNTIMED, _UNTIMED_TOO):
-        if found := pattern(words).search(text):
+    for number, words in zip(_OFF_CLOCK, (_UNTIMED, _UNTIMED_TOO), strict=True):
+        if number in held and (found := pattern(words).search(text)):
             yield Act("code", "works off the clock", found.group(0).strip()[:200], span=found.span())
             break
-    if found := pattern(_PARTLY).search(text):
+    if _PARTIAL in held and (found := pattern(_PARTLY).search(text)):
         yield Act("code", "works where it is checked", found.group(0).strip()[:200], span=found.span())
     yield from _lowered(text, before)
-    if pattern(_SQL_HINT).search(text):
+    if _GIVING in held:
         for what, words in _SQL.items():
             if found := pattern(words).search(text):
                 yield Act(
@@ -278,7 +278,7 @@ def acts_of_bending(text: str, before: str = "") -> Iterator[Act]:
 
 
 def _lowered(text: str, before: str) -> Iterator[Act]:
-    if not pattern(_NUMBERS).search(text) and not (before and pattern(_NUMBERS).search(before)):
+    if _WIDTHS not in CODED.found(text) and not (before and pattern(_NUMBERS).search(before)):
         return
     for bits, words in _WANTED.items():
         for old, new in pairs_in(text, before):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hints import CODED
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 40_000
@@ -13,6 +14,7 @@ _HINT = (
     r"|load_model|"
     r"safetensors|\.pth?\b|\.ckpt|\.gguf|applications\.|pipeline\("
 )
+_BROUGHT = CODED.add(_HINT)
 _NAMED = r"(\w*)\.from_pretrained\(\s*[rf]?[\"']([\w.-]+(?:/[\w.-]+)?)[\"']"
 _NO_MODEL = r"(?i)(?:tokenizer|processor|extractor|config)\w*$"
 _OWN = (
@@ -46,7 +48,7 @@ def acts_of_weights(text: str) -> Iterator[Act]:
         []
     """
     part = text[:LONGEST]
-    if not pattern(_HINT).search(part):
+    if _BROUGHT not in CODED.found(part):
         return
     for found in pattern(_NAMED).finditer(part):
         if not pattern(_NO_MODEL).search(found.group(1)) and not pattern(_OWN).search(found.group(2)):
