@@ -42,16 +42,21 @@ MOST_WORDS: Final = 4_000
 
 def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     """Read a simple command with its redirections."""
-    if not redirects and (plain := plain_words(shell.source.data[node.start_byte : node.end_byte])) is not None:
-        shell.at(node)
-        return run_words(shell, plain)
+    source = shell.source
+    start, end = node.start_byte, node.end_byte
+    if not redirects and (plain := plain_words(source.data[start:end])) is not None:
+        shell.span = source.where(start, end)
+        return dispatch(shell, plain[:MOST_WORDS])
     words: list[Node] = []
     before: list[tuple[str, Value]] = []
     inner = list(redirects)
     mark = shell.state.mark()
     shell.at(node)
-    alone = max((one.end_byte for one in assignments_alone(shell, node)), default=0)
-    for child in node.children:
+    children = node.children
+    alone = 0
+    if children and children[0].type == "variable_assignment":
+        alone = max([one.end_byte for one in assignments_alone(shell, node)], default=0)
+    for child in children:
         kind = child.type
         if kind == "variable_assignment":
             if child.end_byte > alone:
@@ -73,19 +78,19 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
         return redirected.out(run_words(shell, [*found, *redirected.words], before))
 
 
-def plain_words(command: bytes) -> list[Value] | None:
+def plain_words(command: bytes) -> list[str] | None:
     """Return the words of a command in which nothing is to be expanded; None of any other.
 
     Example:
         >>> plain_words(b"grep -n 'a b' src/*.py"), plain_words(b"grep $x"), plain_words(b"A=1 make")
-        ([('grep',), ('-n',), ('a b',), ('src/*.py',)], None, None)
+        (['grep', '-n', 'a b', 'src/*.py'], None, None)
     """
     if _PLAIN.fullmatch(command) is None:
         return None
     text = command.decode()
     if "'" not in text:
-        return [(word,) for word in text.split()]
-    return [(found[1] or found[2] or "",) for found in _PLAIN_WORD.finditer(text)]
+        return text.split()
+    return [quoted or bare for quoted, bare in _PLAIN_WORD.findall(text)]
 
 
 def assignments_alone(shell: Shell, node: Node) -> list[Node]:
@@ -110,9 +115,9 @@ def run_words(shell: Shell, words: list[Value], before: list[tuple[str, Value]] 
     if before:
         return _with_variables(shell, words, before)
     words = words[:MOST_WORDS]
-    most = max(map(len, words))
-    if most == 1:
+    if len(max(words, key=len)) == 1:
         return dispatch(shell, [word[0] for word in words])
+    most = max(map(len, words))
     printed: list[Value] = []
     for at in range(most):
         if at and not shell.again():
@@ -147,12 +152,13 @@ def dispatch(shell: Shell, argv: list[str]) -> Value:
     name = argv[0]
     span, program, traits = shell.span, shell.program, shell.traits
     try:
-        function = shell.state.get("function", name)
-        if function is not None and traits.get("in_function") != name:
-            return _call(shell, name, function, argv[1:])
-        if (alias := shell.state.get("alias", name)) is not None and shell.again():
-            shell.state.drop("alias", name)
-            return shell.evaluate(f"{alias} {shlex.join(argv[1:])}")
+        if shell.state.renames:
+            function = shell.state.get("function", name)
+            if function is not None and traits.get("in_function") != name:
+                return _call(shell, name, function, argv[1:])
+            if (alias := shell.state.get("alias", name)) is not None and shell.again():
+                shell.state.drop("alias", name)
+                return shell.evaluate(f"{alias} {shlex.join(argv[1:])}")
         return _program(shell, name, argv)
     finally:
         shell.span, shell.program, shell.traits = span, program, traits
@@ -175,9 +181,13 @@ def known_as(name: str) -> str:
 def _program(shell: Shell, name: str, argv: list[str]) -> Value:
     called = known_as(name)
     shell.program = called
+    slashed = "/" in name
     if called not in _QUIET:
-        _note_run(shell, name, argv)
-    here = "/" in name and not name.startswith(UNKNOWN) and not _BIN.fullmatch(name)
+        traits = {"path": shell.path(name)} if slashed else {}
+        if shell.stdin is not None:
+            traits["stdin"] = "yes"
+        shell.act("run", name, shortened(" ".join(argv[1:]), 600), **traits)
+    here = slashed and not name.startswith(UNKNOWN) and not _BIN.fullmatch(name)
     if here and (content := shell.file(shell.path(name))) is not None:
         return run_file(shell, shell.path(name), content, argv[1:])
     if not here or called in READERS:
@@ -188,13 +198,6 @@ def _program(shell: Shell, name: str, argv: list[str]) -> Value:
     if UNKNOWN in called or (not here and any(c in name for c in "*?[")):
         return _unknown_name(shell, name, argv)
     return unknown_program(shell, called, argv[1:])
-
-
-def _note_run(shell: Shell, name: str, argv: list[str]) -> None:
-    traits = {"path": shell.path(name)} if "/" in name else {}
-    if shell.stdin is not None:
-        traits["stdin"] = "yes"
-    shell.act("run", name, shortened(" ".join(argv[1:]), 600), **traits)
 
 
 def _unknown_name(shell: Shell, name: str, argv: list[str]) -> Value:

@@ -23,6 +23,7 @@ _CALLS: Final = 24
 """Functions, loops and codes within each other that are followed."""
 _STEPS: Final = 3_000
 """Commands that are read again (loops, functions, alternatives) at most, beside those that the text itself holds."""
+_CWD: Final = ("cwd", "")
 Run = Callable[["Shell", "Node"], Value]
 
 
@@ -39,7 +40,12 @@ class Shell:
 
     def __init__(self, scene: Scene, run: Run) -> None:
         self.scene = scene
-        self.state = State()
+        known = {("var", "HOME"): (scene.home,)}
+        for name, value in scene.variables.items():
+            known["var", name] = (value,)
+        known["var", "PWD"] = known[_CWD] = (scene.workdir,)
+        known["var", "IFS"] = (BLANKS,)
+        self.state = State(known)
         self.acts: list[Act] = []
         self.via: tuple[str, ...] = ("shell",)
         self.stdin: Value | None = None
@@ -56,9 +62,6 @@ class Shell:
         self._calls = 0
         self.endings: list[str] = []
         self.beside = False
-        self.state.set("cwd", "", (scene.workdir,))
-        for name, value in {"HOME": scene.home, **scene.variables, "PWD": scene.workdir, "IFS": BLANKS}.items():
-            self.state.set("var", name, (value,))
 
     # --- acts
 
@@ -92,7 +95,7 @@ class Shell:
     @property
     def cwd(self) -> Value:
         """The directory, or what it may be."""
-        return self.state.get("cwd", "")  # type: ignore[no-any-return]
+        return self.state.known[_CWD]  # type: ignore[no-any-return]
 
     @property
     def separators(self) -> str:
@@ -107,15 +110,17 @@ class Shell:
 
     def path(self, text: str) -> str:
         """Resolve a path; in a directory that may be several, the first."""
-        return absolute(text, self.cwd[0], self.link) if self.linked else unlinked(text, self.cwd[0])
+        cwd = self.state.known[_CWD][0]
+        return absolute(text, cwd, self.link) if self.linked else unlinked(text, cwd)
 
     def paths(self, text: str) -> Value:
         """Resolve a path from every directory that this may be."""
-        if not self.linked and len(self.cwd) == 1:
-            return (unlinked(text, self.cwd[0]),)
-        key = (text, self.cwd, self.state.links)
+        cwd = self.state.known[_CWD]
+        if not self.linked and len(cwd) == 1:
+            return (unlinked(text, cwd[0]),)
+        key = (text, cwd, self.state.links)
         if key not in self._resolved:
-            self._resolved[key] = mapped(lambda cwd: absolute(text, cwd, self.link), self.cwd)
+            self._resolved[key] = mapped(lambda one: absolute(text, one, self.link), cwd)
         return self._resolved[key]
 
     def follow(self, link: str, target: str) -> None:
