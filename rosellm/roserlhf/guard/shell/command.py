@@ -44,9 +44,13 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     """Read a simple command with its redirections."""
     source = shell.source
     start, end = node.start_byte, node.end_byte
-    if not redirects and (plain := plain_words(source.data[start:end])) is not None:
+    plain = plain_words(source.data[start:end])
+    if plain is not None:
         shell.span = source.where(start, end)
-        return dispatch(shell, plain[:MOST_WORDS])
+        if not redirects:
+            return dispatch(shell, plain[:MOST_WORDS])
+        if not plain[-1].isdigit() or redirects[0].start_byte != end:
+            return _redirected(shell, [(word,) for word in plain], redirects)
     words: list[Node] = []
     before: list[tuple[str, Value]] = []
     inner = list(redirects)
@@ -70,12 +74,18 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     found = fields(shell, words)
     if before:
         shell.leave(mark)  # they hold for this command alone
-    if not inner:
-        return run_words(shell, found, before)
-    shell.program = found[0][0].rpartition("/")[2] if found else ""
-    with redirections(shell, inner) as redirected:
-        shell.at(node)
-        return redirected.out(run_words(shell, [*found, *redirected.words], before))
+    return _redirected(shell, found, inner, before) if inner else run_words(shell, found, before)
+
+
+def _redirected(
+    shell: Shell, words: list[Value], redirects: list[Node], before: list[tuple[str, Value]] | None = None
+) -> Value:
+    """Read a command given as expanded words with its redirections."""
+    span = shell.span
+    shell.program = words[0][0].rpartition("/")[2] if words else ""
+    with redirections(shell, redirects) as redirected:
+        shell.span = span
+        return redirected.out(run_words(shell, [*words, *redirected.words] if redirected.words else words, before))
 
 
 def plain_words(command: bytes) -> list[str] | None:

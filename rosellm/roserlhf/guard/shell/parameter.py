@@ -25,6 +25,9 @@ def parameter(shell: Shell, inner: str, depth: int = 0) -> Value | list[Value]:
     Returns:
         its value; for `$@`, `$*` and whole arrays a list, one value per field.
     """
+    if inner.isascii() and inner.isidentifier():
+        plain = _plain(shell, inner, None)
+        return ANYTHING if plain is None else plain
     if inner == "#":
         return (str(len(shell.state.get("args", "", []))),)
     found = _HEAD.fullmatch(inner)

@@ -46,10 +46,18 @@ def fields(shell: Shell, nodes: list[Node]) -> list[Value]:
 
 def word(shell: Shell, nodes: list[Node]) -> list[Value]:
     """Expand one word, given as the nodes that it is made of, to fields."""
-    if len(nodes) == 1 and nodes[0].type in ("word", "number"):
-        text = shell.source.of(nodes[0])
-        if "\\" not in text and text[0] not in "~{" and "{" not in text:
-            return [(text,)]
+    if len(nodes) == 1:
+        node = nodes[0]
+        kind = node.type
+        if kind == "command_name" and node.child_count == 1:
+            node = node.children[0]
+            kind = node.type
+        if kind == "raw_string":
+            return [(shell.source.of(node)[1:-1],)]
+        if kind == "word" or kind == "number":
+            literal = shell.source.of(node)
+            if "\\" not in literal and literal[:1] != "~" and "{" not in literal:
+                return [(literal,)]
     segments: list[Segment] = []
     for node in nodes:
         _segments(shell, node, segments)
@@ -64,6 +72,10 @@ def word(shell: Shell, nodes: list[Node]) -> list[Value]:
 
 def text(shell: Shell, node: Node) -> Value:
     """Expand a word where nothing is split: a value, a redirection's file."""
+    if node.type == "word":
+        literal = shell.source.of(node)
+        if "\\" not in literal and literal[:1] != "~":
+            return (literal,)
     segments: list[Segment] = []
     _segments(shell, node, segments)
     parts = [
@@ -188,7 +200,8 @@ def _string(shell: Shell, node: Node, into: list[Segment]) -> None:
     """Read a quoted string; the grammar leaves out some blanks, which are taken from the text."""
     children = node.children
     if len(children) == 3 and children[1].type == "string_content":
-        into.append((QUOTED, [(_IN_QUOTES.sub(_unescaped, shell.source.of(children[1])),)]))
+        content = shell.source.of(children[1])
+        into.append((QUOTED, [(_IN_QUOTES.sub(_unescaped, content) if "\\" in content else content,)]))
         return
     parts: list[Value] = []
     at = node.start_byte + 1
@@ -220,7 +233,10 @@ def _string(shell: Shell, node: Node, into: list[Segment]) -> None:
 
 
 def _in_quotes(shell: Shell, start: int, end: int) -> str:
-    return _IN_QUOTES.sub(_unescaped, shell.source.data[start:end].decode("utf-8", "replace"))
+    if start >= end:
+        return ""
+    literal = shell.source.data[start:end].decode("utf-8", "replace")
+    return _IN_QUOTES.sub(_unescaped, literal) if "\\" in literal else literal
 
 
 def _variable(shell: Shell, node: Node, into: list[Segment]) -> None:
