@@ -190,16 +190,14 @@ def assigned(roles: Sequence[tuple[str, bool]], count: int) -> list[str]:
     """
     if len(roles) == 1 and roles[0][1]:
         return [roles[0][0]] * count
-    for many, (_, repeated) in enumerate(roles):
-        if repeated:
-            break
-    else:
+    many = [at for at, (_, repeated) in enumerate(roles) if repeated]
+    if not many:
         return [role for role, _ in roles[:count]]
-    before, after = roles[:many], roles[many + 1 :]
+    before, after = roles[: many[0]], roles[many[0] + 1 :]
     middle = max(count - len(before) - len(after), 0)
     if not middle and count < len(before) + len(after):
         return [role for role, _ in [*before, *after][:count]]
-    return [role for role, _ in [*before, *[roles[many]] * middle, *after]]
+    return [role for role, _ in [*before, *[roles[many[0]]] * middle, *after]]
 
 
 def _traits(found: Arguments) -> dict[str, str]:

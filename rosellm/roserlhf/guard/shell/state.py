@@ -22,8 +22,8 @@ class State:
 
     __slots__ = ("_journal", "known", "links", "renames")
 
-    def __init__(self, known: dict[Key, Any]) -> None:
-        self.known = known
+    def __init__(self, known: dict[Key, Any] | None = None) -> None:
+        self.known = known if known is not None else {}
         """What is known now, to be read only."""
         self._journal: list[tuple[Key, Any]] = []
         self.links = 0
