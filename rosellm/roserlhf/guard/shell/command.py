@@ -77,9 +77,7 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     return _redirected(shell, found, inner, before) if inner else run_words(shell, found, before)
 
 
-def _redirected(
-    shell: Shell, words: list[Value], redirects: list[Node], before: list[tuple[str, Value]] | None = None
-) -> Value:
+def _redirected(shell: Shell, words: list[Value], redirects: list[Node], before: list[tuple[str, Value]] | None = None) -> Value:
     """Read a command given as expanded words with its redirections."""
     span = shell.span
     shell.program = words[0][0].rpartition("/")[2] if words else ""

@@ -68,6 +68,8 @@ class Arguments:
         if word in options:
             self.valued.append((word, options[word], following if following is not None else ""))
             return 2 if options[word] == "skip" else 1
+        if len(word) == 2:
+            return 0
         name, equals, value = word.partition("=")
         if equals and name in options:
             self.valued.append((name, options[name], value))

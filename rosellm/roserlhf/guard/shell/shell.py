@@ -207,8 +207,9 @@ class Shell:
         if self.decoded:
             self._note_run(code)
         via = (*self.via, *disguise)
+        given = {**self.traits, **traits}
         found = [
-            replace(act, argument="", span=self.span, via=(*via, *act.via), traits={**act.traits, **self.traits, **traits})
+            Act(act.kind, act.target, act.detail, "", self.span, (*via, *act.via), {**act.traits, **given})
             for act in self.scene.read(language, code, self.inner())
         ]
         self.acts += found
@@ -216,16 +217,28 @@ class Shell:
 
     def inner(self) -> Scene:
         """Return the scene of code of another language that is run here."""
-        variables, links, files = self.state.table("var", "link", "file")
-        known = {name: value[0] for name, value in variables.items() if UNKNOWN not in value[0] and name not in ("IFS", "PWD")}
-        written = {path: content for path, content in files.items() if content is not None}
-        return replace(
-            self.scene,
-            workdir=self.cwd[0],
-            depth=self.scene.depth + self.depth + 1,
-            variables=known,
-            links={**self.scene.links, **links} if links else self.scene.links,
-            files={**self.scene.files, **written} if written else self.scene.files,
+        scene = self.scene
+        variables: dict[str, str] = {}
+        links: dict[str, str] = {}
+        files: dict[str, str] = {}
+        for (space, name), value in self.state.known.items():
+            if space == "var":
+                if UNKNOWN not in value[0] and name != "IFS" and name != "PWD":
+                    variables[name] = value[0]
+            elif space == "link":
+                links[name] = value
+            elif space == "file" and value is not None:
+                files[name] = value
+        return Scene(
+            self.cwd[0],
+            scene.read,
+            scene.home,
+            variables,
+            {**scene.links, **links} if links else scene.links,
+            {**scene.files, **files} if files else scene.files,
+            scene.copies,
+            scene.names,
+            scene.depth + self.depth + 1,
         )
 
     def lines_of(self, value: Value | None) -> list[str]:

@@ -33,14 +33,16 @@ _LITERALS: Final = frozenset(
 def fields(shell: Shell, nodes: list[Node]) -> list[Value]:
     """Expand the words of a command; nodes without a gap between them are one word."""
     found: list[Value] = []
-    at = 0
-    count = len(nodes)
-    while at < count:
-        stop = at + 1
-        while stop < count and nodes[stop].start_byte == nodes[stop - 1].end_byte:
-            stop += 1
-        found += word(shell, nodes[at:stop])
-        at = stop
+    parts: list[Node] = []
+    end = -1
+    for node in nodes:
+        if node.start_byte != end and parts:
+            found += word(shell, parts)
+            parts = []
+        parts.append(node)
+        end = node.end_byte
+    if parts:
+        found += word(shell, parts)
     return found
 
 
