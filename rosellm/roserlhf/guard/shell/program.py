@@ -26,50 +26,48 @@ _LISTED: Final = 16
 class Arguments:
     """Arguments of one command, sorted by a program's row."""
 
+    __slots__ = ("flags", "operands", "rest", "valued")
+
     def __init__(self, spec: Program, words: list[str]) -> None:
-        self.operands: list[str] = []
+        operands: list[str] = []
+        self.operands = operands
         self.valued: list[tuple[str, str, str]] = []
         """(option, role, value)."""
         self.flags: dict[str, str] = {}
         self.rest: list[str] = []
         """The words from the first operand on, for programs that run another one."""
-        self._sort(spec, words)
-
-    def _sort(self, spec: Program, words: list[str]) -> None:
+        options, flags, before_command = spec.options, spec.flags, spec.before_command
         at, count = 0, len(words)
-        before_command = spec.before_command
         while at < count:
             word = words[at]
             at += 1
-            if word[:1] == "-" and word != "-":
-                if spec.options.get(word) == "rest":
-                    self.rest = words[at:]
-                    break
-                if word == "--":
-                    self.rest = self.rest or words[at:]
-                    self.operands += words[at:]
-                    break
-                at += self._option(spec, word, words[at] if at < count else None)
-            elif spec.keys and "=" in word:
-                key, _, value = word.partition("=")
-                self.valued.append((key, spec.keys.get(key, "value"), value))
-            else:
-                self.operands.append(word)
-                if 0 <= before_command < len(self.operands):
+            if word[:1] != "-" or word == "-":
+                if spec.keys and "=" in word:
+                    key, _, value = word.partition("=")
+                    self.valued.append((key, spec.keys.get(key, "value"), value))
+                    continue
+                operands.append(word)
+                if 0 <= before_command < len(operands):
                     self.rest = words[at - 1 :]
                     break
+            elif word in flags:
+                self._flag(flags[word])
+            elif (role := options.get(word)) is not None:
+                if role == "rest":
+                    self.rest = words[at:]
+                    break
+                self.valued.append((word, role, words[at] if at < count else ""))
+                at += 2 if role == "skip" else 1
+            elif word == "--":
+                self.rest = self.rest or words[at:]
+                operands += words[at:]
+                break
+            elif len(word) > 2:
+                at += self._composed(spec, word, words[at] if at < count else None)
 
-    def _option(self, spec: Program, word: str, following: str | None) -> int:
-        """Sort an option; return how many further words belong to it."""
+    def _composed(self, spec: Program, word: str, following: str | None) -> int:
+        """Sort an option with its value in the same word, or several in one; return how many further words belong to it."""
         options, flags = spec.options, spec.flags
-        if word in flags:
-            self._flag(flags[word])
-            return 0
-        if word in options:
-            self.valued.append((word, options[word], following if following is not None else ""))
-            return 2 if options[word] == "skip" else 1
-        if len(word) == 2:
-            return 0
         name, equals, value = word.partition("=")
         if equals and name in options:
             self.valued.append((name, options[name], value))
@@ -190,8 +188,11 @@ def assigned(roles: Sequence[tuple[str, bool]], count: int) -> list[str]:
         >>> assigned([("pattern", False), ("read", True)], 3), assigned([("read", True), ("write", False)], 3)
         (['pattern', 'read', 'read'], ['read', 'read', 'write'])
     """
-    if len(roles) == 1 and roles[0][1]:
-        return [roles[0][0]] * count
+    if roles and roles[-1][1] and len(roles) < 3:  # as nearly always
+        if len(roles) == 1:
+            return [roles[0][0]] * count
+        if not roles[0][1]:
+            return [roles[0][0], *[roles[1][0]] * (count - 1)] if count else []
     many = [at for at, (_, repeated) in enumerate(roles) if repeated]
     if not many:
         return [role for role, _ in roles[:count]]

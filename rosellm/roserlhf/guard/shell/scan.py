@@ -29,6 +29,8 @@ _FAR: Final = 256
 """Characters of a word before a variable among which another one is looked for."""
 DEEPEST: Final = 120
 """Brackets and quotes within each other that are followed."""
+_BRACKETS: Final = frozenset(['"', "`", "$((", "$(", "${", "((", "(", ")", "}"])
+"""What may begin or end what the text is inside of."""
 _WORDS: Final = frozenset(["", "(", "`"])
 """What words are inside of where they are not quoted."""
 
@@ -111,7 +113,9 @@ def scan(text: str) -> Scanned | None:
     at = 0
     while found := _TOKEN.search(text, at):
         token, start, at = found.group(), found.start(), found.end()
-        if token == "\n" and pending:
+        if token in _BRACKETS:
+            _nest(inside, token)
+        elif token == "\n" and pending:
             body = at
             for place, delimiter, quoted, tabs in pending:
                 end, at = _end_of_document(text, at, delimiter, tabs)

@@ -60,6 +60,8 @@ def _program(name: str, entry: dict[str, Any]) -> Program:
     options, flags = _pairs(entry.get("options", "")), _pairs(entry.get("flags", ""))
     if odd := [word for word in (*options, *flags) if word[0] != "-" or len(word) == 1]:
         raise ValueError(f"table of programs: options of {name} must start with a dash and be longer, {odd} do not")
+    if both := [word for word in flags if options.get(word) == "rest"]:
+        raise ValueError(f"table of programs: options of {name} cannot be flags and end the options, {both} do")
     verbs = {verb: _program(verb, inner) for verbs, inner in entry.get("verbs", {}).items() for verb in verbs.split()}
     return Program(
         name=name,

@@ -56,6 +56,10 @@ def word(shell: Shell, nodes: list[Node]) -> list[Value]:
             kind = node.type
         if kind == "raw_string":
             return [(shell.source.of(node)[1:-1],)]
+        if kind == "string":
+            quoted: list[Segment] = []
+            _string(shell, node, quoted)
+            return quoted[0][1] if len(quoted) == 1 and quoted[0][0] == QUOTED else _fields(shell, quoted)
         if kind == "word" or kind == "number":
             literal = shell.source.of(node)
             if "\\" not in literal and literal[:1] != "~" and "{" not in literal:
@@ -80,12 +84,14 @@ def text(shell: Shell, node: Node) -> Value:
             return (literal,)
     segments: list[Segment] = []
     _segments(shell, node, segments)
-    parts = [
-        value if kind != MANY else joined_fields(values)
-        for kind, values in segments
-        for value in [values[0] if values else NOTHING]
-    ]
-    return _tilde(shell, segments, joined(parts or [NOTHING]))
+    parts = []
+    for kind, values in segments:
+        if kind == MANY:
+            parts.append(joined_fields(values))
+        else:
+            parts.append(values[0] if values else NOTHING)
+    found = joined(parts) if parts else NOTHING
+    return _tilde(shell, segments, found) if segments and segments[0][0] == LITERAL else found
 
 
 def joined_fields(values: list[Value], between: str = " ") -> Value:
@@ -106,7 +112,7 @@ def _fields(shell: Shell, segments: list[Segment]) -> list[Value]:
             there = True
             continue
         separators = shell.separators if kind == SPLIT and len(values[0]) == 1 else ""
-        if separators and any(c in separators for c in values[0][0]) and known(values[0]):
+        if separators and not set(separators).isdisjoint(values[0][0]) and known(values[0]):
             only = values[0][0]
             pieces: list[Value] = [(piece,) for piece in split(only, separators)]
             before, after = only[0] in separators, only[-1] in separators
@@ -201,10 +207,20 @@ def _ansi(shell: Shell, node: Node, into: list[Segment]) -> None:
 def _string(shell: Shell, node: Node, into: list[Segment]) -> None:
     """Read a quoted string; the grammar leaves out some blanks, which are taken from the text."""
     children = node.children
-    if len(children) == 3 and children[1].type == "string_content":
-        content = shell.source.of(children[1])
-        into.append((QUOTED, [(_IN_QUOTES.sub(_unescaped, content) if "\\" in content else content,)]))
-        return
+    if len(children) == 3:
+        only = children[1]
+        kind = only.type
+        if kind == "string_content":
+            content = shell.source.of(only)
+            into.append((QUOTED, [(_IN_QUOTES.sub(_unescaped, content) if "\\" in content else content,)]))
+            return
+        if kind == "simple_expansion" and children[2].type == '"' and only.end_byte == children[2].start_byte:
+            variable = shell.source.of(only)
+            if variable[0] == "$" and only.start_byte == node.start_byte + 1:  # nothing beside it
+                value = parameter(shell, variable[1:])
+                if not isinstance(value, list):
+                    into.append((QUOTED, [joined([NOTHING, value])]))
+                    return
     parts: list[Value] = []
     at = node.start_byte + 1
     many: tuple[int, list[Value]] | None = None
