@@ -34,8 +34,11 @@ _QUIET: Final = names(
     """cd echo printf test [ true false : export set unset local declare typeset readonly read shift return exit break continue
     pushd popd dirs alias unalias let wait shopt sleep command builtin eval . source"""
 )
-_PLAIN: Final = re.compile(rb"[A-Za-z][\w./-]*(?: +(?:[\w./:=,@%+*-]+|'[^'\\\n\x80-\xff]*'))*")
-_PLAIN_WORD: Final = re.compile(r"'([^']*)'|([^ ']+)")
+_BARE: Final = r"[\w./:=,@%+*-]"
+_QUOTED: Final = r"""(?:'[^'\\\n\x80-\xff]*'|"[^"\\$`\n\x80-\xff]*")"""
+_PLAIN: Final = re.compile(f"[A-Za-z][\\w./-]*(?: +(?:{_BARE}+|{_QUOTED}{_BARE}*)(?:{_QUOTED}{_BARE}*)*)*".encode())
+_PLAIN_WORD: Final = re.compile(rf"(?:{_BARE}+|{_QUOTED}{_BARE}*)(?:{_QUOTED}{_BARE}*)*", re.ASCII)
+_PLAIN_QUOTES: Final = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 MOST_WORDS: Final = 4_000
 """Words of one command that are read."""
 
@@ -90,15 +93,16 @@ def plain_words(command: bytes) -> list[str] | None:
     """Return the words of a command in which nothing is to be expanded; None of any other.
 
     Example:
-        >>> plain_words(b"grep -n 'a b' src/*.py"), plain_words(b"grep $x"), plain_words(b"A=1 make")
-        (['grep', '-n', 'a b', 'src/*.py'], None, None)
+        >>> plain_words(b"grep -n 'a b' --in=\"c\" src/*.py"), plain_words(b"grep $x"), plain_words(b"A=1 make")
+        (['grep', '-n', 'a b', '--in=c', 'src/*.py'], None, None)
     """
     if _PLAIN.fullmatch(command) is None:
         return None
     text = command.decode()
-    if "'" not in text:
+    if "'" not in text and '"' not in text:
         return text.split()
-    return [quoted or bare for quoted, bare in _PLAIN_WORD.findall(text)]
+    words: list[str] = _PLAIN_WORD.findall(text)
+    return [_PLAIN_QUOTES.sub(r"\1\2", word) if "'" in word or '"' in word else word for word in words]
 
 
 def assignments_alone(shell: Shell, node: Node) -> list[Node]:

@@ -61,6 +61,8 @@ def _sed(shell: Shell, argv: list[str]) -> Value:
 
 
 def _script(shell: Shell, code: str) -> None:
+    if " " not in code and "\t" not in code:
+        return  # whatever reads, writes or runs has a blank before what it names
     for found in _FILE.finditer(code):
         if found[1] in "rR":
             read_path(shell, found[2].strip(), f"sed {found[1]}")
