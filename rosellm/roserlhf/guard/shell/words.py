@@ -54,16 +54,16 @@ def word(shell: Shell, nodes: list[Node]) -> list[Value]:
         if kind == "command_name" and node.child_count == 1:
             node = node.children[0]
             kind = node.type
-        if kind == "raw_string":
-            return [(shell.source.of(node)[1:-1],)]
-        if kind == "string":
-            quoted: list[Segment] = []
-            _string(shell, node, quoted)
-            return quoted[0][1] if len(quoted) == 1 and quoted[0][0] == QUOTED else _fields(shell, quoted)
         if kind == "word" or kind == "number":
             literal = shell.source.of(node)
             if "\\" not in literal and literal[:1] != "~" and "{" not in literal:
                 return [(literal,)]
+        elif kind == "string":
+            quoted: list[Segment] = []
+            _string(shell, node, quoted)
+            return quoted[0][1] if len(quoted) == 1 and quoted[0][0] == QUOTED else _fields(shell, quoted)
+        elif kind == "raw_string":
+            return [(shell.source.of(node)[1:-1],)]
     segments: list[Segment] = []
     for node in nodes:
         _segments(shell, node, segments)
@@ -103,6 +103,10 @@ def joined_fields(values: list[Value], between: str = " ") -> Value:
 
 def _fields(shell: Shell, segments: list[Segment]) -> list[Value]:
     """Put the segments of a word together; split what is not quoted."""
+    if len(segments) == 1 and segments[0][0] == SPLIT:
+        value = segments[0][1][0]
+        if len(value) > 1 or set(shell.separators).isdisjoint(value[0]):
+            return [value] if value != NOTHING else []
     done: list[Value] = []
     parts: list[Value] = []
     there = False
