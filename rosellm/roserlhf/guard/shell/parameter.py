@@ -29,7 +29,8 @@ def parameter(shell: Shell, inner: str, depth: int = 0) -> Value | list[Value]:
     if inner.isascii() and inner.isidentifier():
         known_now = shell.state.known
         if ("array", inner) not in known_now and inner not in _COMPUTED:
-            return known_now.get(("var", inner)) or _USUAL.get(inner, ANYTHING)
+            plain: Value | None = known_now.get(("var", inner))
+            return plain or _USUAL.get(inner) or ANYTHING
     if inner == "#":
         return (str(len(shell.state.get("args", "", []))),)
     found = _HEAD.fullmatch(inner)

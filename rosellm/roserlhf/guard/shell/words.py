@@ -50,19 +50,19 @@ def word(shell: Shell, nodes: list[Node]) -> list[Value]:
     """Expand one word, given as the nodes that it is made of, to fields."""
     if len(nodes) == 1:
         node = nodes[0]
-        kind = node.type
-        if kind == "command_name" and node.child_count == 1:
+        form = node.type
+        if form == "command_name" and node.child_count == 1:
             node = node.children[0]
-            kind = node.type
-        if kind == "word" or kind == "number":
+            form = node.type
+        if form == "word" or form == "number":
             literal = shell.source.of(node)
             if "\\" not in literal and literal[:1] != "~" and "{" not in literal:
                 return [(literal,)]
-        elif kind == "string":
+        elif form == "string":
             quoted: list[Segment] = []
             _string(shell, node, quoted)
             return quoted[0][1] if len(quoted) == 1 and quoted[0][0] == QUOTED else _fields(shell, quoted)
-        elif kind == "raw_string":
+        elif form == "raw_string":
             return [(shell.source.of(node)[1:-1],)]
     segments: list[Segment] = []
     for node in nodes:
@@ -213,12 +213,12 @@ def _string(shell: Shell, node: Node, into: list[Segment]) -> None:
     children = node.children
     if len(children) == 3:
         only = children[1]
-        kind = only.type
-        if kind == "string_content":
+        form = only.type
+        if form == "string_content":
             content = shell.source.of(only)
             into.append((QUOTED, [(_IN_QUOTES.sub(_unescaped, content) if "\\" in content else content,)]))
             return
-        if kind == "simple_expansion" and children[2].type == '"' and only.end_byte == children[2].start_byte:
+        if form == "simple_expansion" and children[2].type == '"' and only.end_byte == children[2].start_byte:
             variable = shell.source.of(only)
             if variable[0] == "$" and only.start_byte == node.start_byte + 1:  # nothing beside it
                 value = parameter(shell, variable[1:])
