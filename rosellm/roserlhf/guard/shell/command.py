@@ -102,7 +102,12 @@ def plain_words(command: bytes) -> list[str] | None:
     if "'" not in text and '"' not in text:
         return text.split()
     words: list[str] = _PLAIN_WORD.findall(text)
-    return [_PLAIN_QUOTES.sub(r"\1\2", word) if "'" in word or '"' in word else word for word in words]
+    for at, word in enumerate(words):
+        if "'" not in word and '"' not in word:
+            continue
+        whole = word[0] in "'\"" and word.find(word[0], 1) == len(word) - 1
+        words[at] = word[1:-1] if whole else _PLAIN_QUOTES.sub(r"\1\2", word)
+    return words
 
 
 def assignments_alone(shell: Shell, node: Node) -> list[Node]:

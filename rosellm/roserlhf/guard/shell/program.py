@@ -104,7 +104,7 @@ class Arguments:
 
     def values(self, role: str) -> list[str]:
         """Return the values of all options of a role."""
-        return [value for _, one, value in self.valued if one == role]
+        return [value for _, one, value in self.valued if one == role] if self.valued else []
 
 
 def interpret(shell: Shell, spec: Program, argv: list[str], dispatch: Dispatch) -> Value:
