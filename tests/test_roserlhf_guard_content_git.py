@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_git, acts_of_git_line
+from rosellm.roserlhf.guard.content.git_words import split_line
 from rosellm.roserlhf.guard.readers import read
 from rosellm.roserlhf.guard.scene import Scene
 
@@ -231,3 +233,16 @@ def test_any_words(words: list[str]) -> None:
     for act in acts_of_git([word.encode("utf-8", "replace").decode() for word in words], HERE):
         assert act.kind
     acts_of_git_line(" ".join(words).encode("utf-8", "replace").decode(), HERE)
+
+
+def _split(split: Callable[[str], list[str]], line: str) -> list[str] | None:
+    try:
+        return split(line)
+    except ValueError:
+        return None
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text(alphabet="ab-'\"\\ \t\n#$\u00a0\x0b\ré", max_size=20))
+def test_lines_are_split_as_a_shell_splits_them(line: str) -> None:
+    assert _split(split_line, line) == _split(shlex.split, line)

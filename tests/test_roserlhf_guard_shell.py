@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.scene import Scene
 from rosellm.roserlhf.guard.shell import acts_of_shell
+from rosellm.roserlhf.guard.shell.command import plain_words
+from rosellm.roserlhf.guard.shell.shell import Shell
+from rosellm.roserlhf.guard.shell.statements import execute
+from rosellm.roserlhf.guard.shell.syntax import parse
+from rosellm.roserlhf.guard.shell.words import fields
 
 
 def _read(language: str, code: str, scene: Scene) -> list[Act]:
@@ -249,3 +256,27 @@ def test_variables_that_programs_see_are_environment_acts() -> None:
 def test_words_of_a_command_that_the_grammar_cannot_read_are_not_lost() -> None:
     acts = _acts("if then ((; cat /tests/x '")
     assert "/tests/x" in [act.target for act in acts if act.kind == "read"]
+
+
+def test_plain_words_are_those_of_the_grammar() -> None:
+    chance = random.Random(3)
+    bare, quoted = "abz019./:=,@%+*-", " abz019./:=,@%+*-#!{}()[]<>&|;~?^\t"
+
+    def part() -> str:
+        mark = chance.choice(["", "'", '"'])
+        letters = "".join(chance.choice(quoted if mark else bare) for _ in range(chance.randint(not mark, 6)))
+        return f"{mark}{letters}{mark}"
+
+    shell = Shell(Scene("/app", lambda language, code, scene: []), execute)
+    taken = 0
+    for _ in range(2_000):
+        words = ["".join(part() for _ in range(chance.choice([1, 1, 2]))) for _ in range(chance.randint(1, 4))]
+        source = parse(" ".join([chance.choice(["grep", "./a.b", "time", "if", "export"]), *words]))
+        assert source is not None
+        for node in source.root.children:
+            plain = plain_words(source.data[node.start_byte : node.end_byte]) if node.type == "command" else None
+            if plain is not None:
+                shell.source = source
+                assert fields(shell, node.children) == [(word,) for word in plain]
+                taken += 1
+    assert taken > 500

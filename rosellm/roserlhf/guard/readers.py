@@ -55,7 +55,7 @@ def read(language: str, code: str, scene: Scene) -> list[Act]:
         code = code[: LONGEST // 2] + "\n" + code[-LONGEST // 2 :]
     found += _reader(name)(readable(code), scene)
     label = name.rpartition("/")[2].rpartition(".")[2].lower() if "/" in name else name
-    return [act if act.via[:1] == (label,) else _through(label, act) for act in found]
+    return [act if act.via and act.via[0] == label else _through(label, act) for act in found]
 
 
 def _through(label: str, act: Act) -> Act:

@@ -8,7 +8,6 @@ is read out of a revision has the traits `revision` and `scope`; `fetch` acts ha
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -42,7 +41,7 @@ from rosellm.roserlhf.guard.content.git_tree import (
     of_tree,
     of_worktree,
 )
-from rosellm.roserlhf.guard.content.git_words import words_of
+from rosellm.roserlhf.guard.content.git_words import split_line, words_of
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.content.revision import is_path
 from rosellm.roserlhf.guard.content.url import is_address
@@ -58,7 +57,7 @@ _GLOBAL_WITH_VALUE = frozenset(
 def acts_of_git_line(line: str, scene: Scene) -> list[Act]:
     """Return the acts of git with its arguments as one line of words, quoted as a shell quotes them."""
     try:
-        words = shlex.split(line[: 50 * MOST_WORDS])
+        words = split_line(line[: 50 * MOST_WORDS])
     except ValueError:
         words = line[: 50 * MOST_WORDS].split()
     return acts_of_git(words[1:] if words[:1] == ["git"] else words, scene)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -31,6 +33,30 @@ class Words:
     def values(self, *names: str) -> list[str]:
         """Return all values of an option."""
         return [value for name, value in self.options if name in names and value]
+
+
+_WORD = re.compile(r"""(?:[^ \t\r\n'"\\]+|(?:'[^']*'|"[^"\\]*")[^ \t\r\n'"\\]*)(?:(?:'[^']*'|"[^"\\]*")[^ \t\r\n'"\\]*)*""")
+_QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+
+
+def split_line(line: str) -> list[str]:
+    """Split a line as `shlex.split` does, letter by letter only where there are backslashes.
+
+    Raises:
+        ValueError: a quotation is not closed, or nothing follows a backslash.
+
+    Example:
+        >>> split_line("log -n3 'a b'\"'\"c ''")
+        ['log', '-n3', "a b'c", '']
+    """
+    words: list[str] = []
+    end = 0
+    for found in _WORD.finditer(line):
+        if line[end : found.start()].strip(" \t\r\n"):
+            return shlex.split(line)
+        word, end = found.group(), found.end()
+        words.append(_QUOTED.sub(r"\1\2", word) if "'" in word or '"' in word else word)
+    return shlex.split(line) if line[end:].strip(" \t\r\n") else words
 
 
 def words_of(command: str, args: list[str]) -> Words:

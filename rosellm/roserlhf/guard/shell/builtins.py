@@ -56,7 +56,7 @@ def _pwd(shell: Shell, argv: list[str]) -> Value:
 def _echo(shell: Shell, argv: list[str]) -> Value:
     words = argv[1:]
     escapes, newline = False, True
-    while words and re.fullmatch(r"-[neE]+", words[0]):
+    while words and words[0][:1] == "-" and re.fullmatch(r"-[neE]+", words[0]):
         escapes = escapes or "e" in words[0]
         newline = newline and "n" not in words[0]
         words = words[1:]

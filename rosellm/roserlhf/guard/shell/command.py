@@ -34,24 +34,36 @@ _QUIET: Final = names(
     """cd echo printf test [ true false : export set unset local declare typeset readonly read shift return exit break continue
     pushd popd dirs alias unalias let wait shopt sleep command builtin eval . source"""
 )
-_PLAIN: Final = re.compile(rb"[A-Za-z][\w./-]*(?: +(?:[\w./:=,@%+*-]+|'[^'\\\n\x80-\xff]*'))*")
-_PLAIN_WORD: Final = re.compile(r"'([^']*)'|([^ ']+)")
+_BARE: Final = r"[\w./:=,@%+*-]"
+_QUOTED: Final = r"""(?:'[^'\\\n\x80-\xff]*'|"[^"\\$`\n\x80-\xff]*")"""
+_PLAIN: Final = re.compile(f"[A-Za-z][\\w./-]*(?: +(?:{_BARE}+|{_QUOTED}{_BARE}*)(?:{_QUOTED}{_BARE}*)*)*".encode())
+_PLAIN_WORD: Final = re.compile(rf"(?:{_BARE}+|{_QUOTED}{_BARE}*)(?:{_QUOTED}{_BARE}*)*", re.ASCII)
+_PLAIN_QUOTES: Final = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 MOST_WORDS: Final = 4_000
 """Words of one command that are read."""
 
 
 def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     """Read a simple command with its redirections."""
-    if not redirects and (plain := plain_words(shell.source.data[node.start_byte : node.end_byte])) is not None:
-        shell.at(node)
-        return run_words(shell, plain)
+    source = shell.source
+    start, end = node.start_byte, node.end_byte
+    plain = plain_words(source.data[start:end])
+    if plain is not None:
+        shell.span = source.where(start, end)
+        if not redirects:
+            return dispatch(shell, plain[:MOST_WORDS])
+        if not plain[-1].isdigit() or redirects[0].start_byte != end:
+            return _redirected(shell, [(word,) for word in plain], redirects)
     words: list[Node] = []
     before: list[tuple[str, Value]] = []
     inner = list(redirects)
     mark = shell.state.mark()
     shell.at(node)
-    alone = max((one.end_byte for one in assignments_alone(shell, node)), default=0)
-    for child in node.children:
+    children = node.children
+    alone = 0
+    if children and children[0].type == "variable_assignment":
+        alone = max([one.end_byte for one in assignments_alone(shell, node)], default=0)
+    for child in children:
         kind = child.type
         if kind == "variable_assignment":
             if child.end_byte > alone:
@@ -65,27 +77,37 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     found = fields(shell, words)
     if before:
         shell.leave(mark)  # they hold for this command alone
-    if not inner:
-        return run_words(shell, found, before)
-    shell.program = found[0][0].rpartition("/")[2] if found else ""
-    with redirections(shell, inner) as redirected:
-        shell.at(node)
-        return redirected.out(run_words(shell, [*found, *redirected.words], before))
+    return _redirected(shell, found, inner, before) if inner else run_words(shell, found, before)
 
 
-def plain_words(command: bytes) -> list[Value] | None:
+def _redirected(shell: Shell, words: list[Value], redirects: list[Node], before: list[tuple[str, Value]] | None = None) -> Value:
+    """Read a command given as expanded words with its redirections."""
+    span = shell.span
+    shell.program = words[0][0].rpartition("/")[2] if words else ""
+    with redirections(shell, redirects) as redirected:
+        shell.span = span
+        return redirected.out(run_words(shell, [*words, *redirected.words] if redirected.words else words, before))
+
+
+def plain_words(command: bytes) -> list[str] | None:
     """Return the words of a command in which nothing is to be expanded; None of any other.
 
     Example:
-        >>> plain_words(b"grep -n 'a b' src/*.py"), plain_words(b"grep $x"), plain_words(b"A=1 make")
-        ([('grep',), ('-n',), ('a b',), ('src/*.py',)], None, None)
+        >>> plain_words(b"grep -n 'a b' --in=\"c\" src/*.py"), plain_words(b"grep $x"), plain_words(b"A=1 make")
+        (['grep', '-n', 'a b', '--in=c', 'src/*.py'], None, None)
     """
     if _PLAIN.fullmatch(command) is None:
         return None
     text = command.decode()
-    if "'" not in text:
-        return [(word,) for word in text.split()]
-    return [(found[1] or found[2] or "",) for found in _PLAIN_WORD.finditer(text)]
+    if "'" not in text and '"' not in text:
+        return text.split()
+    words: list[str] = _PLAIN_WORD.findall(text)
+    for at, word in enumerate(words):
+        if "'" not in word and '"' not in word:
+            continue
+        whole = word[0] in "'\"" and word.find(word[0], 1) == len(word) - 1
+        words[at] = word[1:-1] if whole else _PLAIN_QUOTES.sub(r"\1\2", word)
+    return words
 
 
 def assignments_alone(shell: Shell, node: Node) -> list[Node]:
@@ -110,9 +132,9 @@ def run_words(shell: Shell, words: list[Value], before: list[tuple[str, Value]] 
     if before:
         return _with_variables(shell, words, before)
     words = words[:MOST_WORDS]
-    most = max(map(len, words))
-    if most == 1:
+    if len(max(words, key=len)) == 1:
         return dispatch(shell, [word[0] for word in words])
+    most = max(map(len, words))
     printed: list[Value] = []
     for at in range(most):
         if at and not shell.again():
@@ -147,12 +169,13 @@ def dispatch(shell: Shell, argv: list[str]) -> Value:
     name = argv[0]
     span, program, traits = shell.span, shell.program, shell.traits
     try:
-        function = shell.state.get("function", name)
-        if function is not None and traits.get("in_function") != name:
-            return _call(shell, name, function, argv[1:])
-        if (alias := shell.state.get("alias", name)) is not None and shell.again():
-            shell.state.drop("alias", name)
-            return shell.evaluate(f"{alias} {shlex.join(argv[1:])}")
+        if shell.state.renames:
+            function = shell.state.get("function", name)
+            if function is not None and traits.get("in_function") != name:
+                return _call(shell, name, function, argv[1:])
+            if (alias := shell.state.get("alias", name)) is not None and shell.again():
+                shell.state.drop("alias", name)
+                return shell.evaluate(f"{alias} {shlex.join(argv[1:])}")
         return _program(shell, name, argv)
     finally:
         shell.span, shell.program, shell.traits = span, program, traits
@@ -175,9 +198,13 @@ def known_as(name: str) -> str:
 def _program(shell: Shell, name: str, argv: list[str]) -> Value:
     called = known_as(name)
     shell.program = called
+    slashed = "/" in name
     if called not in _QUIET:
-        _note_run(shell, name, argv)
-    here = "/" in name and not name.startswith(UNKNOWN) and not _BIN.fullmatch(name)
+        traits = {"path": shell.path(name)} if slashed else {}
+        if shell.stdin is not None:
+            traits["stdin"] = "yes"
+        shell.act("run", name, shortened(" ".join(argv[1:]), 600), **traits)
+    here = slashed and not name.startswith(UNKNOWN) and not _BIN.fullmatch(name)
     if here and (content := shell.file(shell.path(name))) is not None:
         return run_file(shell, shell.path(name), content, argv[1:])
     if not here or called in READERS:
@@ -188,13 +215,6 @@ def _program(shell: Shell, name: str, argv: list[str]) -> Value:
     if UNKNOWN in called or (not here and any(c in name for c in "*?[")):
         return _unknown_name(shell, name, argv)
     return unknown_program(shell, called, argv[1:])
-
-
-def _note_run(shell: Shell, name: str, argv: list[str]) -> None:
-    traits = {"path": shell.path(name)} if "/" in name else {}
-    if shell.stdin is not None:
-        traits["stdin"] = "yes"
-    shell.act("run", name, shortened(" ".join(argv[1:]), 600), **traits)
 
 
 def _unknown_name(shell: Shell, name: str, argv: list[str]) -> Value:

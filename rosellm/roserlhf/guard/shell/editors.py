@@ -35,9 +35,10 @@ def _sed(shell: Shell, argv: list[str]) -> Value:
     arguments = Arguments(programs()["sed"], argv[1:])
     codes = arguments.values("pattern")
     files = arguments.operands
+    given = [role for _, role, _ in arguments.valued]
     for file in arguments.values("patterns"):
         codes += [text for text in read_path(shell, file, "sed -f") if text != UNKNOWN]
-    if not arguments.values("pattern") and not arguments.values("patterns"):
+    if "pattern" not in given and "patterns" not in given:
         codes, files = files[:1], files[1:]
     for code in codes:
         _script(shell, code)
@@ -49,8 +50,8 @@ def _sed(shell: Shell, argv: list[str]) -> Value:
         content = read_path(shell, file, "sed -i" if in_place else "sed")
         if in_place:
             changed = mapped(lambda text: edited(text, codes, extended=extended), content)
-            given = {"script": shortened("; ".join(codes), 400)}
-            write_path(shell, file, "sed -i", "in place", None if changed == ANYTHING else changed, given=given)
+            traits = {"script": shortened("; ".join(codes), 400)}
+            write_path(shell, file, "sed -i", "in place", None if changed == ANYTHING else changed, given=traits)
             unseen += [file] if changed in (ANYTHING, content) else []
         contents.append(content)
     if in_place:
@@ -61,6 +62,8 @@ def _sed(shell: Shell, argv: list[str]) -> Value:
 
 
 def _script(shell: Shell, code: str) -> None:
+    if " " not in code and "\t" not in code:
+        return  # whatever reads, writes or runs has a blank before what it names
     for found in _FILE.finditer(code):
         if found[1] in "rR":
             read_path(shell, found[2].strip(), f"sed {found[1]}")

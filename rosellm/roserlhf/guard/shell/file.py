@@ -44,15 +44,20 @@ def act_on(shell: Shell, kind: ActKind, text: str, detail: str, **traits: str) -
             if line:
                 act_on(shell, kind, line, detail, **traits)
         return
+    _act_on_paths(shell, kind, text, shell.paths(text), detail, traits)
+
+
+def _act_on_paths(shell: Shell, kind: ActKind, text: str, paths: Value, detail: str, traits: dict[str, str]) -> None:
+    """Note an act on each of the paths that a text stands for."""
     if shell.decoded:
         disguise = next((how for payload, how in shell.decoded.items() if len(payload.strip()) > 2 and payload.strip() in text), "")
         if disguise:
             traits["disguised"] = disguise
-    for path in shell.paths(text):
+    for path in paths:
         if path.startswith("/dev/") and _BORING.match(path):
             continue
         shell.act(kind, path, detail, **traits)
-        if found := process_in(path):
+        if path.startswith("/proc/") and (found := process_in(path)):
             shell.act("process", found[0], f"{detail} {found[1]}")
 
 
@@ -60,8 +65,15 @@ def read_path(shell: Shell, text: str, detail: str, **traits: str) -> Value:
     """Note that a path is read; return its content if it is known."""
     if text in _STDIN:
         return shell.stdin if shell.stdin is not None else ANYTHING
-    act_on(shell, "read", text, detail, **traits)
-    found = [shell.file(path) for path in shell.paths(text)]
+    paths = shell.paths(text)
+    if "\n" in text:
+        act_on(shell, "read", text, detail, **traits)
+    else:
+        _act_on_paths(shell, "read", text, paths, detail, traits)
+    if len(paths) == 1:
+        content = shell.file(paths[0])
+        return (content,) if content is not None else ANYTHING
+    found = [shell.file(path) for path in paths]
     return either((one,) if one is not None else ANYTHING for one in found)
 
 

@@ -211,7 +211,7 @@ def _paste(shell: Shell, argv: list[str]) -> Change | None:
 
 def _of_words(change: Callable[[str], str]) -> Callable[[Shell, list[str]], Value]:
     def read(shell: Shell, argv: list[str]) -> Value:
-        words = [word for word in argv[1:] if not re.fullmatch(r"-[a-zA-Z]|--\w+", word)]
+        words = [word for word in argv[1:] if word[:1] != "-" or not re.fullmatch(r"-[a-zA-Z]|--\w+", word)]
         return ("\n".join(map(change, words)) + "\n",) if words else NOTHING
 
     return read

@@ -16,6 +16,7 @@ _HEAD: Final = re.compile(r"([#!]?)([A-Za-z_]\w*|\d+|[@*#?$!-])(?:\[([^\]]*)\])?
 _USUAL: Final = {"SHELL": ("/bin/bash",), "BASH": ("/bin/bash",), "OSTYPE": ("linux-gnu",), "MACHTYPE": ("x86_64-pc-linux-gnu",)}
 _PATH: Final = ("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",)
 """Only where letters are cut out of it: as a list of directories it is not known."""
+_COMPUTED: Final = frozenset(["PWD", "BASHPID"])
 _DEFAULT: Final = re.compile(r"(:?[-=?+])([\s\S]*)")
 
 
@@ -25,6 +26,11 @@ def parameter(shell: Shell, inner: str, depth: int = 0) -> Value | list[Value]:
     Returns:
         its value; for `$@`, `$*` and whole arrays a list, one value per field.
     """
+    if inner.isascii() and inner.isidentifier():
+        known_now = shell.state.known
+        if ("array", inner) not in known_now and inner not in _COMPUTED:
+            plain: Value | None = known_now.get(("var", inner))
+            return plain or _USUAL.get(inner) or ANYTHING
     if inner == "#":
         return (str(len(shell.state.get("args", "", []))),)
     found = _HEAD.fullmatch(inner)

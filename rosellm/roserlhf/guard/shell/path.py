@@ -56,6 +56,9 @@ def absolute(text: str, workdir: str, link: Callable[[str], str | None], *, itse
 @functools.lru_cache(8192)
 def unlinked(text: str, workdir: str) -> str:
     """Resolve a path where no link is known."""
+    path = text if text[:1] == "/" else f"{workdir}/{text}"
+    if path.isascii() and "/." not in path and "//" not in path and not path.startswith("/proc/"):
+        return path.rstrip("/") or "/"  # nothing to follow, as in most paths
     return absolute(text, workdir, _no_link)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN, ActKind
@@ -16,6 +16,9 @@ from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined
 
 Dispatch = Callable[[Shell, list[str]], Value]
 _ACTS: Final[dict[str, ActKind]] = {"list": "list", "delete": "delete"}
+_SAID_ELSEWHERE: Final = frozenset(["value", "name", "pattern", "exclude", "include", "workdir", "command"])
+"""Roles of arguments that are no acts of their own."""
+_READ: Final = frozenset(["read", "patterns", "from"])
 _LISTED: Final = 16
 """Patterns of what is left out or taken in that an act keeps."""
 
@@ -23,54 +26,54 @@ _LISTED: Final = 16
 class Arguments:
     """Arguments of one command, sorted by a program's row."""
 
+    __slots__ = ("flags", "operands", "rest", "valued")
+
     def __init__(self, spec: Program, words: list[str]) -> None:
-        self.operands: list[str] = []
+        operands: list[str] = []
+        self.operands = operands
         self.valued: list[tuple[str, str, str]] = []
         """(option, role, value)."""
         self.flags: dict[str, str] = {}
         self.rest: list[str] = []
         """The words from the first operand on, for programs that run another one."""
-        self._sort(spec, words)
-
-    def _sort(self, spec: Program, words: list[str]) -> None:
-        at = 0
-        command_first = bool(spec.operands) and spec.operands[-1][0] == "command"
-        before_command = len(spec.operands) - 1
-        while at < len(words):
+        options, flags, before_command = spec.options, spec.flags, spec.before_command
+        at, count = 0, len(words)
+        while at < count:
             word = words[at]
             at += 1
-            if spec.options.get(word) == "rest":
-                self.rest = words[at:]
-                break
-            if word == "--":
-                self.rest = self.rest or words[at:]
-                self.operands += words[at:]
-                break
-            if len(word) > 1 and word[0] == "-":
-                at += self._option(spec, word, words[at] if at < len(words) else None)
-            elif spec.keys and "=" in word:
-                key, _, value = word.partition("=")
-                self.valued.append((key, spec.keys.get(key, "value"), value))
-            else:
-                self.operands.append(word)
-                if command_first and len(self.operands) > before_command:
+            if word[:1] != "-" or word == "-":
+                if spec.keys and "=" in word:
+                    key, _, value = word.partition("=")
+                    self.valued.append((key, spec.keys.get(key, "value"), value))
+                    continue
+                operands.append(word)
+                if 0 <= before_command < len(operands):
                     self.rest = words[at - 1 :]
                     break
+            elif word in flags:
+                self._flag(flags[word])
+            elif (role := options.get(word)) is not None:
+                if role == "rest":
+                    self.rest = words[at:]
+                    break
+                self.valued.append((word, role, words[at] if at < count else ""))
+                at += 2 if role == "skip" else 1
+            elif word == "--":
+                self.rest = self.rest or words[at:]
+                operands += words[at:]
+                break
+            elif len(word) > 2:
+                at += self._composed(spec, word, words[at] if at < count else None)
 
-    def _option(self, spec: Program, word: str, following: str | None) -> int:
-        """Sort an option; return how many further words belong to it."""
-        if word in spec.flags:
-            self._flag(spec.flags[word])
-            return 0
-        if word in spec.options:
-            self.valued.append((word, spec.options[word], following if following is not None else ""))
-            return 2 if spec.options[word] == "skip" else 1
+    def _composed(self, spec: Program, word: str, following: str | None) -> int:
+        """Sort an option with its value in the same word, or several in one; return how many further words belong to it."""
+        options, flags = spec.options, spec.flags
         name, equals, value = word.partition("=")
-        if equals and name in spec.options:
-            self.valued.append((name, spec.options[name], value))
+        if equals and name in options:
+            self.valued.append((name, options[name], value))
             return 0
-        if equals and name in spec.flags:
-            self._flag(spec.flags[name])
+        if equals and name in flags:
+            self._flag(flags[name])
             self.valued.append((name, "value", value))
             return 0
         if word.startswith("--") or spec.long:
@@ -79,12 +82,12 @@ class Arguments:
             return 0
         for place in range(1, len(word)):
             option = f"-{word[place]}"
-            if option in spec.options:
+            if option in options:
                 glued = word[place + 1 :]
-                self.valued.append((option, spec.options[option], glued if glued else following or ""))
+                self.valued.append((option, options[option], glued if glued else following or ""))
                 return 0 if glued else 1
-            if option in spec.flags:
-                self._flag(spec.flags[option])
+            if option in flags:
+                self._flag(flags[option])
             elif word[place + 1 :].startswith(("/", "~/", "../")):
                 self.valued.append((option, "any", word[place + 1 :]))
                 break
@@ -101,7 +104,7 @@ class Arguments:
 
     def values(self, role: str) -> list[str]:
         """Return the values of all options of a role."""
-        return [value for _, one, value in self.valued if one == role]
+        return [value for _, one, value in self.valued if one == role] if self.valued else []
 
 
 def interpret(shell: Shell, spec: Program, argv: list[str], dispatch: Dispatch) -> Value:
@@ -132,30 +135,26 @@ def interpret(shell: Shell, spec: Program, argv: list[str], dispatch: Dispatch) 
 
 
 def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: dict[str, str], dispatch: Dispatch) -> Value:
-    printed: list[Value] = []
-    for option, role, value in found.valued:
-        printed.append(apply(shell, role, value, name, traits, option))
-    if (
-        spec.script
-        and not found.coded
-        and (not found.operands or found.operands[0] in ("-", "/dev/stdin"))
-        and shell.stdin is not None
-    ):
+    operands = found.operands
+    printed = [apply(shell, role, value, name, traits, option) for option, role, value in found.valued]
+    coded = bool(printed) and found.coded
+    if spec.script and not coded and shell.stdin is not None and (not operands or operands[0] in ("-", "/dev/stdin")):
         printed.append(code_from_stdin(shell, name, spec.script))
-    if found.coded and "in_place" in found.flags:
-        read_edits(shell, found.operands, [value for _, role, value in found.valued if role.startswith("code:")])
+    if coded and "in_place" in found.flags:
+        read_edits(shell, operands, [value for _, role, value in found.valued if role.startswith("code:")])
         traits = {**traits, "script": shortened(next(value for _, role, value in found.valued if role.startswith("code:")), 400)}
     if found.rest:
-        if spec.operands and spec.operands[-1][0] == "command":
-            for operand, (role, _) in zip(found.operands, spec.operands[:-1], strict=False):
+        if spec.before_command >= 0:
+            for operand, (role, _) in zip(operands, spec.operands[:-1], strict=False):
                 apply(shell, role, operand, name, traits)
             return dispatch(shell, found.rest)
         dispatch(shell, [*found.rest, UNKNOWN])
-    roles = assigned(_roles(spec, found), len(found.operands))
-    contents = [(role, apply(shell, role, operand, name, traits)) for operand, role in zip(found.operands, roles, strict=False)]
-    for operand in [*found.operands[len(roles) :], *(o for o, role in zip(found.operands, roles, strict=False) if role == "value")]:
-        if operand.startswith(("/", "~/", "../")):  # what a row does not know well enough
-            apply(shell, "any", operand, name, traits)
+    roles = assigned(_roles(spec, found, coded), len(operands))
+    contents = [(role, apply(shell, role, operand, name, traits)) for operand, role in zip(operands, roles, strict=False)]
+    if len(roles) < len(operands) or "value" in roles:
+        for operand in [*operands[len(roles) :], *(o for o, role in zip(operands, roles, strict=False) if role == "value")]:
+            if operand.startswith(("/", "~/", "../")):  # what a row does not know well enough
+                apply(shell, "any", operand, name, traits)
     if spec.prints == "nothing":
         return NOTHING
     if spec.prints == "input":
@@ -165,39 +164,43 @@ def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: d
     return joined(said) if said else ANYTHING
 
 
-def _roles(spec: Program, found: Arguments) -> list[tuple[str, bool]]:
-    """Return the roles of the operands, as options change them."""
-    if not found.valued and not found.flags:
-        return list(spec.operands)
-    patterned = bool(found.values("pattern") or found.values("patterns"))
+def _roles(spec: Program, found: Arguments, coded: bool) -> Sequence[tuple[str, bool]]:
+    """Return the roles of the operands, as options change them; `coded`: an option gives the code that is run."""
     in_place = "in_place" in found.flags
+    given = [role for _, role, _ in found.valued]
+    if not given and not in_place:
+        return spec.operands
+    patterned = "pattern" in given or "patterns" in given
     roles = [
         ("edit" if role == "read" and in_place else role, many)
         for role, many in spec.operands
-        if not (patterned and role == "pattern") and not (found.coded and role.startswith("script:"))
+        if not (patterned and role == "pattern") and not (coded and role.startswith("script:"))
     ]
-    if found.values("into"):
+    if "into" in given:
         roles = [(role, True) if role == "read" else (role, many) for role, many in roles if role != "write"]
     return roles
 
 
-def assigned(roles: list[tuple[str, bool]], count: int) -> list[str]:
+def assigned(roles: Sequence[tuple[str, bool]], count: int) -> list[str]:
     """Give each of `count` operands its role: the repeated one takes what the others leave.
 
     Example:
         >>> assigned([("pattern", False), ("read", True)], 3), assigned([("read", True), ("write", False)], 3)
         (['pattern', 'read', 'read'], ['read', 'read', 'write'])
     """
-    if len(roles) == 1 and roles[0][1]:
-        return [roles[0][0]] * count
-    many = next((at for at, (_, repeated) in enumerate(roles) if repeated), None)
-    if many is None:
+    if roles and roles[-1][1] and len(roles) < 3:  # as nearly always
+        if len(roles) == 1:
+            return [roles[0][0]] * count
+        if not roles[0][1]:
+            return [roles[0][0], *[roles[1][0]] * (count - 1)] if count else []
+    many = [at for at, (_, repeated) in enumerate(roles) if repeated]
+    if not many:
         return [role for role, _ in roles[:count]]
-    before, after = roles[:many], roles[many + 1 :]
+    before, after = roles[: many[0]], roles[many[0] + 1 :]
     middle = max(count - len(before) - len(after), 0)
     if not middle and count < len(before) + len(after):
         return [role for role, _ in [*before, *after][:count]]
-    return [role for role, _ in [*before, *[roles[many]] * middle, *after]]
+    return [role for role, _ in [*before, *[roles[many[0]]] * middle, *after]]
 
 
 def _traits(found: Arguments) -> dict[str, str]:
@@ -215,10 +218,10 @@ def apply(shell: Shell, role: str, text: str, program: str, traits: dict[str, st
     """Note what a program does with one argument; return the content that it reads, if any."""
     if role == "value" and option and len(text) > 1 and text.startswith(("/", "~/", "../")):
         role = "any"  # an option that is not known well enough
-    if role in ("value", "name", "pattern", "exclude", "include", "workdir", "command") or not text:
+    if role in _SAID_ELSEWHERE or not text:
         return NOTHING
     detail = f"{program} {option}" if option else program
-    if role == "read" or role == "patterns" or role == "from":
+    if role in _READ:
         return read_path(shell, text, detail, **traits)
     if role == "tree":
         return read_path(shell, text, detail, **{**traits, "recursive": "yes"})

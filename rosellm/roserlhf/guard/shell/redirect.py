@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -36,11 +34,23 @@ class Redirections:
     """Content of a file that is read by `$(< file)`."""
     start: int = 0
     """Acts noted before this command."""
+    stdin: Value | None = None
+    """The standard input outside."""
+    span: tuple[int, int] = (0, 0)
+    """The part of the text that was read outside."""
+
+    def __enter__(self) -> Redirections:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shell.stdin, self.shell.span = self.stdin, self.span
 
     def out(self, printed: Value) -> Value:
         """Send output where it goes; return what is still printed."""
+        if not self.outputs:
+            return printed
         plain = [one for one in self.outputs if one[2] in ("", "1", "&")]
-        read = dict.fromkeys(act.target for act in self.shell.acts[self.start :] if act.kind == "read") if self.outputs else {}
+        read = dict.fromkeys([act.target for act in self.shell.acts[self.start :] if act.kind == "read"])
         source = {"source": " ".join(list(read)[:_SOURCES])} if read else {}
         for path, mode, descriptor in self.outputs:
             content = printed if descriptor in ("", "1", "&") else None
@@ -49,36 +59,42 @@ class Redirections:
         return NOTHING if plain else printed
 
 
-@contextlib.contextmanager
-def redirections(shell: Shell, nodes: list[Node]) -> Iterator[Redirections]:
+def redirections(shell: Shell, nodes: list[Node]) -> Redirections:
     """Open redirections; the standard input inside the block is what they say."""
-    stdin, program, span = shell.stdin, shell.program, shell.span
-    found = Redirections(shell, start=len(shell.acts))
+    program = shell.program
+    found = Redirections(shell, start=len(shell.acts), stdin=shell.stdin, span=shell.span)
     for node in nodes:
-        if node.type == "file_redirect":
+        kind = node.type
+        if kind == "file_redirect":
             _file(shell, node, found)
-        elif node.type == "herestring_redirect":
+        elif kind == "herestring_redirect":
             word = node.named_children[-1] if node.named_children else None
             shell.stdin = joined([text(shell, word), ("\n",)]) if word is not None else NOTHING
         elif node.is_named:
             found.words += fields(shell, [node])
     shell.program = program
-    try:
-        yield found
-    finally:
-        shell.stdin, shell.span = stdin, span
+    return found
 
 
 def _file(shell: Shell, node: Node, found: Redirections) -> None:
     children = node.children
-    descriptor = shell.source.of(children[0]) if children[0].type == "file_descriptor" else ""
-    operator = next((child.type for child in children if not child.is_named), ">")
+    source = shell.source
+    descriptor, operator = "", ">"
+    for child in children:
+        if not child.is_named:
+            operator = child.type
+            break
+    if children[0].type == "file_descriptor":
+        descriptor = source.of(children[0])
     destinations = node.children_by_field_name("destination")
-    document = shell.source.documents.get(shell.source.position(node.start_byte + len(descriptor))) if operator == "<" else None
+    document = None
+    if operator == "<" and source.documents:
+        document = source.documents.get(source.position(node.start_byte + len(descriptor)))
     first = 1
-    while first < len(destinations) and destinations[first].start_byte == destinations[first - 1].end_byte:
-        first += 1
-    found.words += fields(shell, destinations[first:])
+    if len(destinations) > 1:
+        while first < len(destinations) and destinations[first].start_byte == destinations[first - 1].end_byte:
+            first += 1
+        found.words += fields(shell, destinations[first:])
     if document is not None:
         shell.stdin = (document.body,) if document.quoted else expand(shell, document.body, quoted=True)
         return

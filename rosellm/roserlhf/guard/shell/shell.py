@@ -23,6 +23,7 @@ _CALLS: Final = 24
 """Functions, loops and codes within each other that are followed."""
 _STEPS: Final = 3_000
 """Commands that are read again (loops, functions, alternatives) at most, beside those that the text itself holds."""
+_CWD: Final = ("cwd", "")
 Run = Callable[["Shell", "Node"], Value]
 
 
@@ -39,7 +40,12 @@ class Shell:
 
     def __init__(self, scene: Scene, run: Run) -> None:
         self.scene = scene
-        self.state = State()
+        known = {("var", "HOME"): (scene.home,)}
+        for name, value in scene.variables.items():
+            known["var", name] = (value,)
+        known["var", "PWD"] = known[_CWD] = (scene.workdir,)
+        known["var", "IFS"] = (BLANKS,)
+        self.state = State(known)
         self.acts: list[Act] = []
         self.via: tuple[str, ...] = ("shell",)
         self.stdin: Value | None = None
@@ -56,9 +62,6 @@ class Shell:
         self._calls = 0
         self.endings: list[str] = []
         self.beside = False
-        self.state.set("cwd", "", (scene.workdir,))
-        for name, value in {"HOME": scene.home, **scene.variables, "PWD": scene.workdir, "IFS": BLANKS}.items():
-            self.state.set("var", name, (value,))
 
     # --- acts
 
@@ -92,7 +95,7 @@ class Shell:
     @property
     def cwd(self) -> Value:
         """The directory, or what it may be."""
-        return self.state.get("cwd", "")  # type: ignore[no-any-return]
+        return self.state.known[_CWD]  # type: ignore[no-any-return]
 
     @property
     def separators(self) -> str:
@@ -107,15 +110,17 @@ class Shell:
 
     def path(self, text: str) -> str:
         """Resolve a path; in a directory that may be several, the first."""
-        return absolute(text, self.cwd[0], self.link) if self.linked else unlinked(text, self.cwd[0])
+        cwd = self.state.known[_CWD][0]
+        return absolute(text, cwd, self.link) if self.linked else unlinked(text, cwd)
 
     def paths(self, text: str) -> Value:
         """Resolve a path from every directory that this may be."""
-        if not self.linked and len(self.cwd) == 1:
-            return (unlinked(text, self.cwd[0]),)
-        key = (text, self.cwd, self.state.links)
+        cwd = self.state.known[_CWD]
+        if not self.linked and len(cwd) == 1:
+            return (unlinked(text, cwd[0]),)
+        key = (text, cwd, self.state.links)
         if key not in self._resolved:
-            self._resolved[key] = mapped(lambda cwd: absolute(text, cwd, self.link), self.cwd)
+            self._resolved[key] = mapped(lambda one: absolute(text, one, self.link), cwd)
         return self._resolved[key]
 
     def follow(self, link: str, target: str) -> None:
@@ -202,8 +207,9 @@ class Shell:
         if self.decoded:
             self._note_run(code)
         via = (*self.via, *disguise)
+        given = {**self.traits, **traits}
         found = [
-            replace(act, argument="", span=self.span, via=(*via, *act.via), traits={**act.traits, **self.traits, **traits})
+            Act(act.kind, act.target, act.detail, "", self.span, (*via, *act.via), {**act.traits, **given})
             for act in self.scene.read(language, code, self.inner())
         ]
         self.acts += found
@@ -211,16 +217,28 @@ class Shell:
 
     def inner(self) -> Scene:
         """Return the scene of code of another language that is run here."""
-        variables, links, files = self.state.table("var", "link", "file")
-        known = {name: value[0] for name, value in variables.items() if UNKNOWN not in value[0] and name not in ("IFS", "PWD")}
-        written = {path: content for path, content in files.items() if content is not None}
-        return replace(
-            self.scene,
-            workdir=self.cwd[0],
-            depth=self.scene.depth + self.depth + 1,
-            variables=known,
-            links={**self.scene.links, **links} if links else self.scene.links,
-            files={**self.scene.files, **written} if written else self.scene.files,
+        scene = self.scene
+        variables: dict[str, str] = {}
+        links: dict[str, str] = {}
+        files: dict[str, str] = {}
+        for (space, name), value in self.state.known.items():
+            if space == "var":
+                if UNKNOWN not in value[0] and name != "IFS" and name != "PWD":
+                    variables[name] = value[0]
+            elif space == "link":
+                links[name] = value
+            elif space == "file" and value is not None:
+                files[name] = value
+        return Scene(
+            self.cwd[0],
+            scene.read,
+            scene.home,
+            variables,
+            {**scene.links, **links} if links else scene.links,
+            {**scene.files, **files} if files else scene.files,
+            scene.copies,
+            scene.names,
+            scene.depth + self.depth + 1,
         )
 
     def lines_of(self, value: Value | None) -> list[str]:

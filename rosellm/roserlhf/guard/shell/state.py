@@ -10,6 +10,7 @@ Key = tuple[str, str]
 
 LASTING: Final = frozenset(["link", "file", "gone"])
 """What a subshell leaves behind: the file system; everything else is the shell's own."""
+_RENAMING: Final = frozenset(["function", "alias"])
 _MISSING: Final = object()
 
 
@@ -19,38 +20,46 @@ class State:
     Spaces: `var` (`Value`), `array` (list of `Value`), `function`, `alias`, `cwd`, `args`, `link`, `file`, `descriptor`.
     """
 
-    def __init__(self) -> None:
-        self._table: dict[Key, Any] = {}
+    __slots__ = ("_journal", "known", "links", "renames")
+
+    def __init__(self, known: dict[Key, Any] | None = None) -> None:
+        self.known = known if known is not None else {}
+        """What is known now, to be read only."""
         self._journal: list[tuple[Key, Any]] = []
         self.links = 0
         """Grows with every change of the links that are known."""
+        self.renames = False
+        """Whether a function or an alias was ever known."""
 
     def get(self, space: str, name: str, default: Any = None) -> Any:
         """Return what is known, or the default."""
-        return self._table.get((space, name), default)
+        return self.known.get((space, name), default)
 
     def set(self, space: str, name: str, value: Any) -> None:
         """Note what is known now."""
         key = (space, name)
-        self.links += space == "link"
-        self._journal.append((key, self._table.get(key, _MISSING)))
-        self._table[key] = value
+        if space == "link":
+            self.links += 1
+        elif space in _RENAMING:
+            self.renames = True
+        self._journal.append((key, self.known.get(key, _MISSING)))
+        self.known[key] = value
 
     def drop(self, space: str, name: str) -> None:
         """Forget."""
         key = (space, name)
-        if key in self._table:
+        if key in self.known:
             self.links += space == "link"
-            self._journal.append((key, self._table.pop(key)))
+            self._journal.append((key, self.known.pop(key)))
 
     def names(self, space: str) -> list[str]:
         """Return the names known in a space."""
-        return [name for where, name in self._table if where == space]
+        return [name for where, name in self.known if where == space]
 
     def table(self, *spaces: str) -> list[dict[str, Any]]:
         """Return what is known in each of these spaces, by name."""
         found: dict[str, dict[str, Any]] = {space: {} for space in spaces}
-        for (space, name), value in self._table.items():
+        for (space, name), value in self.known.items():
             if space in found:
                 found[space][name] = value
         return list(found.values())
@@ -61,6 +70,8 @@ class State:
 
     def back(self, mark: int, *, keep: frozenset[str] = frozenset()) -> dict[Key, Any]:
         """Undo what was done since a mark, but in the spaces `keep`; return what was undone: the values before undoing."""
+        if len(self._journal) <= mark:
+            return {}
         undone: dict[Key, Any] = {}
         kept: list[tuple[Key, Any]] = []
         for key, before in reversed(self._journal[mark:]):
@@ -68,18 +79,18 @@ class State:
                 kept.append((key, before))
                 continue
             self.links += key[0] == "link"
-            undone.setdefault(key, self._table.get(key, _MISSING))
+            undone.setdefault(key, self.known.get(key, _MISSING))
             if before is _MISSING:
-                self._table.pop(key, None)
+                self.known.pop(key, None)
             else:
-                self._table[key] = before
+                self.known[key] = before
         self._journal[mark:] = reversed(kept)
         return undone
 
     def join(self, branches: list[dict[Key, Any]]) -> None:
         """Go on after branches of which one was taken: what differs has alternatives."""
         for key in dict.fromkeys(key for branch in branches for key in branch):
-            here = self._table.get(key, _MISSING)
+            here = self.known.get(key, _MISSING)
             found = [value for value in (branch.get(key, here) for branch in branches) if value is not _MISSING]
             if found:
                 self.set(*key, _either(key[0], found))

@@ -14,6 +14,7 @@ from rosellm.roserlhf.guard.shell.condition import condition
 from rosellm.roserlhf.guard.shell.redirect import Redirections, redirections
 from rosellm.roserlhf.guard.shell.rescue import rescue
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
+from rosellm.roserlhf.guard.shell.state import LASTING
 from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined, known, names, one_of
 from rosellm.roserlhf.guard.shell.words import fields, text
 
@@ -35,12 +36,13 @@ _DECIDES: Final = re.compile(
 
 def execute(shell: Shell, node: Node) -> Value:
     """Read a statement: note its acts, change the shell's state, return what it prints."""
-    reader = _READERS.get(node.type)
+    kind = node.type
+    reader = _READERS.get(kind)
     if reader is not None:
-        if node.type in _FIRST and _ASSIGNS.match(shell.source.data, node.start_byte):
+        if kind in _FIRST and _ASSIGNS.match(shell.source.data, node.start_byte):
             _assign_before(shell, node)
         return reader(shell, node)
-    if node.type == "ERROR":
+    if kind == "ERROR":
         return rescue(shell, node)
     if not node.is_named:
         return NOTHING
@@ -61,10 +63,13 @@ def _assign_before(shell: Shell, node: Node) -> None:
 def _sequence(shell: Shell, node: Node) -> Value:
     printed: list[Value] = []
     children = node.children
-    for at, child in enumerate(children):
+    after = iter(children)
+    next(after, None)
+    for child in children:
+        following = next(after, None)
         if not child.is_named:
             continue
-        if at + 1 < len(children) and children[at + 1].type == "&":
+        if following is not None and following.type == "&":
             printed.append(_background(shell, child))
             continue
         found = execute(shell, child)
@@ -97,13 +102,14 @@ def _chain(node: Node, redirects: list[Node]) -> list[tuple[str, Node, list[Node
     """
     found: list[tuple[str, Node, list[Node]]] = []
     while True:
-        if node.type == "list" and len(node.children) >= 3:
+        kind = node.type
+        if kind == "list" and (count := node.child_count) >= 3:
             children = node.children
-            rest = [(children[at].type, children[at + 1]) for at in range(1, len(children) - 1, 2)]
-            for count, (operator, part) in enumerate(reversed(rest)):
-                found.append((operator, part, [] if count else redirects))
-            node, redirects = children[0], []
-        elif node.type == "redirected_statement" and (body := node.child_by_field_name("body")) is not None and body.type == "list":
+            for at in range(count - 2 if count % 2 else count - 3, 0, -2):
+                found.append((children[at].type, children[at + 1], redirects))
+                redirects = []
+            node = children[0]
+        elif kind == "redirected_statement" and (body := node.child_by_field_name("body")) is not None and body.type == "list":
             redirects = [*[child for child in node.children if child.start_byte != body.start_byte], *redirects]
             node = body
         else:
@@ -119,7 +125,6 @@ def _list(shell: Shell, node: Node, redirects: list[Node] | None = None) -> Valu
     printed: list[Value] = []
     previous = node
     for at, (operator, part, around) in enumerate(chain):
-        beside = at + 1 < len(chain) and chain[at + 1][0] == "&"
         if operator == "||":
             before = lines(printed)
             other = _or(shell, previous, part, start, around)
@@ -130,7 +135,10 @@ def _list(shell: Shell, node: Node, redirects: list[Node] | None = None) -> Valu
             state.join([state.back(mark), {}])
         else:
             start = state.mark()
-            printed.append(_background(shell, part) if beside else _with(shell, part, around))
+            if at + 1 < len(chain) and chain[at + 1][0] == "&":
+                printed.append(_background(shell, part))
+            else:
+                printed.append(_with(shell, part, around) if around else execute(shell, part))
         previous = part
     return lines(printed)
 
@@ -152,6 +160,8 @@ def _with(shell: Shell, node: Node, redirects: list[Node]) -> Value:
 
 def lines(printed: list[Value]) -> Value:
     """Put together what several commands print; what is not known is a line of its own."""
+    if len(printed) == 1:
+        return printed[0]
     found = [one for one in printed if one != NOTHING]
     if len(found) < 2:
         return found[0] if found else NOTHING
@@ -188,11 +198,13 @@ def _note_hidden_failure(shell: Shell, left: Node, right: Node, how: str) -> Non
 def _pipeline(shell: Shell, node: Node, redirects: list[Node] | None = None) -> Value:
     stdin = shell.stdin
     printed: Value = NOTHING
+    state = shell.state
     children = [child for child in node.named_children if child.type != "comment"]
-    for at, child in enumerate(children):
-        mark = shell.state.mark()
-        printed = _with(shell, child, (redirects or []) if at == len(children) - 1 else [])
-        shell.leave(mark)
+    last = children[-1] if children and redirects else None
+    for child in children:
+        mark = state.mark()
+        printed = _with(shell, child, redirects or []) if child is last else execute(shell, child)
+        state.back(mark, keep=LASTING)
         shell.stdin = printed
     shell.stdin = stdin
     return printed

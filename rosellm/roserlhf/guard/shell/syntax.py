@@ -100,13 +100,14 @@ def parse(text: str, span: tuple[int, int] | None = None) -> Source | None:
     if bare.count("|") > MOST_PIPES and max(part.count("|") for part in _ENDS.split(_CONTINUED.sub("|", bare))) > MOST_PIPES:
         return None
     data = bare.encode("utf-8", "surrogatepass")
+    plain = len(bare) == len(data)
     return Source(
         text=bare,
         data=data,
         documents=scanned.documents,
-        root=_parser().parse(data.translate(_ASCII)).root_node,
+        root=_parser().parse(data if plain else data.translate(_ASCII)).root_node,
         span=span,
-        ascii=len(bare) == len(data) and not scanned.inserted and not scanned.removed,
+        ascii=plain and not scanned.inserted and not scanned.removed,
         inserted=scanned.inserted,
         removed=scanned.removed,
     )

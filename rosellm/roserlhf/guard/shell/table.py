@@ -37,6 +37,8 @@ class Program:
     """Role of the value in operands `key=value`."""
     script: str = ""
     """Language of the script that an operand names or the input holds."""
+    before_command: int = -1
+    """How many operands stand before a command that the rest of the words are; -1: there is none."""
 
 
 @functools.cache
@@ -54,17 +56,24 @@ def _program(name: str, entry: dict[str, Any]) -> Program:
     unknown = entry.keys() - _KEYS
     if unknown:
         raise ValueError(f"table of programs: {name} must not have the keys {sorted(unknown)}")
+    operands = tuple((role.removesuffix("*"), role.endswith("*")) for role in entry.get("operands", "").split())
+    options, flags = _pairs(entry.get("options", "")), _pairs(entry.get("flags", ""))
+    if odd := [word for word in (*options, *flags) if word[0] != "-" or len(word) == 1]:
+        raise ValueError(f"table of programs: options of {name} must start with a dash and be longer, {odd} do not")
+    if both := [word for word in flags if options.get(word) == "rest"]:
+        raise ValueError(f"table of programs: options of {name} cannot be flags and end the options, {both} do")
     verbs = {verb: _program(verb, inner) for verbs, inner in entry.get("verbs", {}).items() for verb in verbs.split()}
     return Program(
         name=name,
-        operands=tuple((role.removesuffix("*"), role.endswith("*")) for role in entry.get("operands", "").split()),
-        options=_pairs(entry.get("options", "")),
-        flags=_pairs(entry.get("flags", "")),
+        operands=operands,
+        options=options,
+        flags=flags,
         prints=entry.get("prints", ""),
         long=entry.get("long", False),
         verbs=verbs,
         keys=_pairs(entry.get("keys", "")),
-        script=next((role[7:].removesuffix("*") for role in entry.get("operands", "").split() if role.startswith("script:")), ""),
+        script=next((role[7:] for role, _ in operands if role.startswith("script:")), ""),
+        before_command=len(operands) - 1 if operands and operands[-1][0] == "command" else -1,
     )
 
 

@@ -33,23 +33,37 @@ _LITERALS: Final = frozenset(
 def fields(shell: Shell, nodes: list[Node]) -> list[Value]:
     """Expand the words of a command; nodes without a gap between them are one word."""
     found: list[Value] = []
-    at = 0
-    count = len(nodes)
-    while at < count:
-        stop = at + 1
-        while stop < count and nodes[stop].start_byte == nodes[stop - 1].end_byte:
-            stop += 1
-        found += word(shell, nodes[at:stop])
-        at = stop
+    parts: list[Node] = []
+    end = -1
+    for node in nodes:
+        if node.start_byte != end and parts:
+            found += word(shell, parts)
+            parts = []
+        parts.append(node)
+        end = node.end_byte
+    if parts:
+        found += word(shell, parts)
     return found
 
 
 def word(shell: Shell, nodes: list[Node]) -> list[Value]:
     """Expand one word, given as the nodes that it is made of, to fields."""
-    if len(nodes) == 1 and nodes[0].type in ("word", "number"):
-        text = shell.source.of(nodes[0])
-        if "\\" not in text and text[0] not in "~{" and "{" not in text:
-            return [(text,)]
+    if len(nodes) == 1:
+        node = nodes[0]
+        form = node.type
+        if form == "command_name" and node.child_count == 1:
+            node = node.children[0]
+            form = node.type
+        if form == "word" or form == "number":
+            literal = shell.source.of(node)
+            if "\\" not in literal and literal[:1] != "~" and "{" not in literal:
+                return [(literal,)]
+        elif form == "string":
+            quoted: list[Segment] = []
+            _string(shell, node, quoted)
+            return quoted[0][1] if len(quoted) == 1 and quoted[0][0] == QUOTED else _fields(shell, quoted)
+        elif form == "raw_string":
+            return [(shell.source.of(node)[1:-1],)]
     segments: list[Segment] = []
     for node in nodes:
         _segments(shell, node, segments)
@@ -64,14 +78,20 @@ def word(shell: Shell, nodes: list[Node]) -> list[Value]:
 
 def text(shell: Shell, node: Node) -> Value:
     """Expand a word where nothing is split: a value, a redirection's file."""
+    if node.type == "word":
+        literal = shell.source.of(node)
+        if "\\" not in literal and literal[:1] != "~":
+            return (literal,)
     segments: list[Segment] = []
     _segments(shell, node, segments)
-    parts = [
-        value if kind != MANY else joined_fields(values)
-        for kind, values in segments
-        for value in [values[0] if values else NOTHING]
-    ]
-    return _tilde(shell, segments, joined(parts or [NOTHING]))
+    parts = []
+    for kind, values in segments:
+        if kind == MANY:
+            parts.append(joined_fields(values))
+        else:
+            parts.append(values[0] if values else NOTHING)
+    found = joined(parts) if parts else NOTHING
+    return _tilde(shell, segments, found) if segments and segments[0][0] == LITERAL else found
 
 
 def joined_fields(values: list[Value], between: str = " ") -> Value:
@@ -83,6 +103,10 @@ def joined_fields(values: list[Value], between: str = " ") -> Value:
 
 def _fields(shell: Shell, segments: list[Segment]) -> list[Value]:
     """Put the segments of a word together; split what is not quoted."""
+    if len(segments) == 1 and segments[0][0] == SPLIT:
+        value = segments[0][1][0]
+        if len(value) > 1 or set(shell.separators).isdisjoint(value[0]):
+            return [value] if value != NOTHING else []
     done: list[Value] = []
     parts: list[Value] = []
     there = False
@@ -92,7 +116,7 @@ def _fields(shell: Shell, segments: list[Segment]) -> list[Value]:
             there = True
             continue
         separators = shell.separators if kind == SPLIT and len(values[0]) == 1 else ""
-        if separators and any(c in separators for c in values[0][0]) and known(values[0]):
+        if separators and not set(separators).isdisjoint(values[0][0]) and known(values[0]):
             only = values[0][0]
             pieces: list[Value] = [(piece,) for piece in split(only, separators)]
             before, after = only[0] in separators, only[-1] in separators
@@ -187,9 +211,20 @@ def _ansi(shell: Shell, node: Node, into: list[Segment]) -> None:
 def _string(shell: Shell, node: Node, into: list[Segment]) -> None:
     """Read a quoted string; the grammar leaves out some blanks, which are taken from the text."""
     children = node.children
-    if len(children) == 3 and children[1].type == "string_content":
-        into.append((QUOTED, [(_IN_QUOTES.sub(_unescaped, shell.source.of(children[1])),)]))
-        return
+    if len(children) == 3:
+        only = children[1]
+        form = only.type
+        if form == "string_content":
+            content = shell.source.of(only)
+            into.append((QUOTED, [(_IN_QUOTES.sub(_unescaped, content) if "\\" in content else content,)]))
+            return
+        if form == "simple_expansion" and children[2].type == '"' and only.end_byte == children[2].start_byte:
+            variable = shell.source.of(only)
+            if variable[0] == "$" and only.start_byte == node.start_byte + 1:  # nothing beside it
+                value = parameter(shell, variable[1:])
+                if not isinstance(value, list):
+                    into.append((QUOTED, [joined([NOTHING, value])]))
+                    return
     parts: list[Value] = []
     at = node.start_byte + 1
     many: tuple[int, list[Value]] | None = None
@@ -220,7 +255,10 @@ def _string(shell: Shell, node: Node, into: list[Segment]) -> None:
 
 
 def _in_quotes(shell: Shell, start: int, end: int) -> str:
-    return _IN_QUOTES.sub(_unescaped, shell.source.data[start:end].decode("utf-8", "replace"))
+    if start >= end:
+        return ""
+    literal = shell.source.data[start:end].decode("utf-8", "replace")
+    return _IN_QUOTES.sub(_unescaped, literal) if "\\" in literal else literal
 
 
 def _variable(shell: Shell, node: Node, into: list[Segment]) -> None:
