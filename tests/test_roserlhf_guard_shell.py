@@ -280,3 +280,9 @@ def test_plain_words_are_those_of_the_grammar() -> None:
                 assert fields(shell, node.children) == [(word,) for word in plain]
                 taken += 1
     assert taken > 500
+
+
+@pytest.mark.parametrize("words", ['"$A  "', '"  $A"', '"  $A  "', '"$A"', '" $A\t$A "', '"a  "', '"  a"'])
+def test_blanks_in_quotes_stay_beside_a_variable(words: str) -> None:
+    said = next(act.target for act in _acts(f"A=k; printf '%s' {words}") if act.kind == "text")
+    assert said == words.strip('"').replace("$A", "k")

@@ -218,9 +218,9 @@ def _string(shell: Shell, node: Node, into: list[Segment]) -> None:
             content = shell.source.of(only)
             into.append((QUOTED, [(_IN_QUOTES.sub(_unescaped, content) if "\\" in content else content,)]))
             return
-        if form == "simple_expansion" and children[2].type == '"' and only.end_byte == children[2].start_byte:
+        if form == "simple_expansion" and children[2].type == '"' and only.end_byte == node.end_byte - 1:
             variable = shell.source.of(only)
-            if variable[0] == "$" and only.start_byte == node.start_byte + 1:  # nothing beside it
+            if variable[0] == "$" and only.start_byte == node.start_byte + 1:  # nothing beside it, no blank either
                 value = parameter(shell, variable[1:])
                 if not isinstance(value, list):
                     into.append((QUOTED, [joined([NOTHING, value])]))
