@@ -130,7 +130,7 @@ class Guard:
         started = time.perf_counter()
         try:
             found = list(self._detect(call.name, call.arguments, history, setting))
-            if bad := [one for one in found if not _is_suspicion(one)]:
+            if found and (bad := [one for one in found if not _is_suspicion(one)]):
                 raise TypeError(f"the rules must return suspicions, got {type(bad[0]).__name__}")
         except Exception as error:  # noqa: BLE001 - whatever it is, the call was not understood
             _log.exception("guard: the rules failed on a call of %r", call.name)

@@ -49,6 +49,7 @@ from rosellm.roserlhf.trainer.folder import (
     equip,
     make_folder,
 )
+from rosellm.roserlhf.trainer.heap import frozen_heap
 from rosellm.roserlhf.trainer.learning import new_stepper, training_stepper
 from rosellm.roserlhf.trainer.model import ARITHMETIC, arithmetic, check_window, load_checkpoint_into, new_engine
 from rosellm.roserlhf.trainer.progress import OnProgress, Progress
@@ -117,7 +118,7 @@ def train(
         equip(folder, world)
     else:
         make_folder(folder, world)
-    with EventLog.open(folder / LOG) as log, single_threaded():
+    with EventLog.open(folder / LOG) as log, single_threaded(), frozen_heap():
         engine = new_engine(config, model, "initial")
         session = Session(world, folder, log, model, engine, on_progress or (lambda progress: None))
         try:
