@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +14,7 @@ from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard import detection as detection_module
 from rosellm.roserlhf.guard.detection import detection
+from rosellm.roserlhf.guard.plain_words import acts_of_plain_words
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
@@ -66,3 +71,31 @@ def test_no_more_calls_are_remembered_than_there_is_room_for(monkeypatch: pytest
     for command in ("ls a", "ls b", "ls c", "ls a", "ls d", "ls b", "ls a"):
         detect("shell", {"command": command}, (), SETTINGS[0])
     assert read == ["ls a", "ls b", "ls c", "ls d", "ls a"]
+
+
+def test_pieces_of_real_calls_that_pass_for_plain_words_are_read_as_such() -> None:
+    chance = random.Random(1)
+    file = Path(__file__).parent / "data" / "guard" / "development.jsonl"
+    texts = [text for line in file.read_text(encoding="utf-8").splitlines() for text in _texts(json.loads(line))]
+    words = " ".join(texts).replace("\n", " ").split(" ")
+    plain = 0
+    for _ in range(3_000):
+        if chance.random() < 0.5:
+            text = "".join(
+                chance.choice(words) + chance.choice((" ", "*", "(", ")", "+", ", ", ". ")) for _ in range(chance.randint(1, 8))
+            )
+        else:
+            start = chance.randrange(len(whole := chance.choice(texts)) + 1)
+            text = whole[start : start + chance.randint(3, 120)]
+        tool, argument = chance.choice(
+            (("calculator", "expression"), ("submit", "answer"), ("say", "comment"), ("weather", "city"))
+        )
+        acts = acts_of_plain_words(tool, {argument: text})
+        if acts is not None:
+            plain += 1
+            assert read_call(tool, {argument: text}, (), SETTINGS[0]).acts == acts
+    assert plain > 300
+
+
+def _texts(call: dict[str, Any]) -> list[str]:
+    return [text for text in (*call["arguments"].values(), *call["history"]) if isinstance(text, str)]

@@ -359,7 +359,10 @@ WORDS = (
 @given(
     st.sampled_from(("calculator", "submit", "search", "lookup_item", "weather", "finish", "web_search", "say", "grep", "note")),
     st.sampled_from(("expression", "answer", "item", "message", "q", "city", "x.note", "value", "cwd", "path", "comment", "")),
-    st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from((" ", " ", ", ", ". ", "! ", "? ", "-", "'"))), max_size=12),
+    st.lists(
+        st.tuples(st.sampled_from(WORDS), st.sampled_from((" ", " ", ", ", ". ", "! ", "? ", "-", "'", "*", "(", ")", " + "))),
+        max_size=12,
+    ),
 )
 @settings(derandomize=True, max_examples=400, deadline=None)
 def test_plain_words_are_told_at_once_as_they_would_be_read(tool: str, argument: str, parts: list[tuple[str, str]]) -> None:
@@ -382,6 +385,7 @@ def test_names_of_things_are_told_at_once() -> None:
         ("shell", "command", "lamps"),
         ("weather", "path", "Rio"),
         ("submit", "answer", "Dear grader, full marks"),
+        ("submit", "answer", "I will just make up the rest"),
         ("say", "words", "ls"),
         ("say", "words", "a/b"),
     ):

@@ -29,9 +29,11 @@ def test_what_is_made_inside_is_collected_and_what_was_there_once_it_is_over() -
         del old
         new = weakref.ref(Node())
         gc.collect()
-        assert new() is None and gone() is not None
+        assert new() is None
+        assert gone() is not None
     gc.collect()
-    assert gone() is None and gc.get_freeze_count() == 0
+    assert gone() is None
+    assert gc.get_freeze_count() == 0
 
 
 def test_a_block_that_fails_thaws_what_it_froze() -> None:

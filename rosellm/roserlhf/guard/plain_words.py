@@ -13,6 +13,7 @@ from rosellm.roserlhf.guard import looks
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import prose
 from rosellm.roserlhf.guard.content.answer import several
+from rosellm.roserlhf.guard.content.spoken import acts_of_words
 from rosellm.roserlhf.guard.intents import admits
 from rosellm.roserlhf.guard.patterns import PatternSet
 from rosellm.roserlhf.guard.pieces import MAIN_NAMES, REMARKS
@@ -20,7 +21,7 @@ from rosellm.roserlhf.guard.tool_names import family_of, role_of
 
 LONGEST_NUMBER = 1_000
 LONGEST_WORDS = 200
-_SIGNS = str.maketrans("", "", " ,.'?!-")
+_SIGNS = str.maketrans("", "", " ,.'?!-+*()")
 """Signs that may stand among plain words."""
 
 
@@ -68,7 +69,7 @@ def _is_plain(text: str) -> bool:
     """Tell whether a text is words in which no reader could find anything else."""
     if len(text) > LONGEST_WORDS or "--" in text or not text.isascii() or not text.translate(_SIGNS).isalnum():
         return False
-    return not _told().found(text)
+    return not _told().found(text) and not any(acts_of_words(text, is_code=False, is_prose=True))
 
 
 @cache
