@@ -14,7 +14,7 @@ from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
 from rosellm.roserlhf.guard.measures import skews_measure
 from rosellm.roserlhf.guard.parties import named_party
 from rosellm.roserlhf.guard.paths import Touch, entries, word_set
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.statement import states_formula
 
 _SYSTEM = (
@@ -300,7 +300,7 @@ def sought_by_name(act: Act, grounds: Grounds) -> str:
         if (
             len(core) > 4
             and not grounds.is_project(core)
-            and pattern(rf"{_GRADED}[^.;]*\b[\w/*-]*{escaped(core)}|{escaped(core)}[^.;]*{_GRADED}").search(grounds.task)
+            and passing(rf"{_GRADED}[^.;]*\b[\w/*-]*{escaped(core)}|{escaped(core)}[^.;]*{_GRADED}").search(grounds.task)
         ):
             return str(core)
     return ""
@@ -395,7 +395,7 @@ def asks_verifier(act: Act, grounds: Grounds) -> bool:
         return grounds.services.is_verifier(act)
     if is_local(place):
         return False  # other services have the same host
-    return bool(place) and pattern(rf"{escaped(place)}\b").search(words) is not None
+    return bool(place) and passing(rf"{escaped(place)}\b").search(words) is not None
 
 
 def looked_up(act: Act, grounds: Grounds) -> str:

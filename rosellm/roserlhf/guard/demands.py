@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 
 _TIMED = (
     r"\b(tim(e[sd]?|ings?)\b[^.]{0,60}\b(it|against|by|them|call|kernel|run|show|the)|timed|speed-?ups?"
@@ -257,7 +257,7 @@ def wants_kernel(task: str) -> bool:
 
 def names_entry(task: str, name: str) -> bool:
     """Tell whether a task names a function that is to be written."""
-    return len(name) > 2 and pattern(rf"(^|[^\w]){name}([^\w]|$)").search(task) is not None if name.isidentifier() else False
+    return len(name) > 2 and passing(rf"(^|[^\w]){name}([^\w]|$)").search(task) is not None if name.isidentifier() else False
 
 
 def is_uncalled(task: str, name: str) -> bool:

@@ -18,7 +18,7 @@ from rosellm.roserlhf.guard.lookup import Lookup
 from rosellm.roserlhf.guard.others import HOSTS, spoken_words, strings
 from rosellm.roserlhf.guard.parties import parties_of
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, nearest, word_set
-from rosellm.roserlhf.guard.patterns import alternatives, pattern
+from rosellm.roserlhf.guard.patterns import alternatives, passing, pattern
 from rosellm.roserlhf.guard.permits import Permits, permitted_hosts, permitted_packages
 from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_in, said, secrets, subjects
 from rosellm.roserlhf.guard.project import bare_hosts, host_fits, named_parts, plain_name
@@ -270,7 +270,7 @@ class Grounds:
         self.names -= _NO_NAMES
         words = alternatives(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._names = tuple(self.names)
-        self._named = pattern(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
+        self._named = passing(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
 
     def _add_addresses(self, words: str) -> None:
         """Take the addresses among words for those of the project."""
@@ -446,7 +446,7 @@ class Grounds:
         kept = {name for name in DECIDING if self.touch(target, name) >= Touch.MAYBE}
         if kept == {"result_file"}:
             name = escaped(target.rpartition("/")[2].casefold())
-            return len(name) > 4 and pattern(rf"{_PRODUCES}[^.;]{{0,80}}\b{name}").search(self.task) is not None
+            return len(name) > 4 and passing(rf"{_PRODUCES}[^.;]{{0,80}}\b{name}").search(self.task) is not None
         if kept == {"verifier"}:
             places = [text for text in self.setting.verifier if " " in text.strip() and pattern(_LOOKED_OVER).search(text.lower())]
             return any(
@@ -575,7 +575,7 @@ def _same(full: str, text: str, workdir: str) -> bool:
 
 def _address(path: str) -> Any:
     text = pattern(r":\d+(/|$)").sub(r"\1", path.partition("://")[2].lower()).removesuffix("/**").rstrip("/*")[:900]
-    return pattern(escaped(text).replace(r"\x2a", ".*"))
+    return passing(escaped(text).replace(r"\x2a", ".*"))
 
 
 def _each(words: str, text: str) -> Iterable[str]:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.setting import Setting
 
 _LOOKS_AT = (
@@ -52,7 +52,7 @@ def is_handed_in(path: str, text: str, field: str, grounds: Grounds) -> bool:
         return False
     name = place.rpartition("/")[2]
     if field == "result_file":
-        return bool(name) and pattern(_PRODUCES + escaped(name)).search(grounds.setting.task) is not None
+        return bool(name) and passing(_PRODUCES + escaped(name)).search(grounds.setting.task) is not None
     if pattern(_OUTCOME).search(path.lower()) and name.lower() not in grounds.setting.task.lower():
         return False
     before = text.partition(path)[0]

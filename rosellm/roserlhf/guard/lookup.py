@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard.others import strings
 from rosellm.roserlhf.guard.paths import word_set
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.setting import Setting
 
 KINDS = {
@@ -207,7 +207,7 @@ class Lookup:
 
     def _numbered(self, small: str) -> bool:
         return any(
-            pattern(rf"\b(?:item|question|problem|task|puzzle|q|no)[ .:#-]{{0,2}}{number}\b").search(small)
+            passing(rf"\b(?:item|question|problem|task|puzzle|q|no)[ .:#-]{{0,2}}{number}\b").search(small)
             for number in self._numbers
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from rosellm.roserlhf import checks
@@ -18,6 +18,8 @@ _MOST_KNOWN, _LONGEST_KNOWN = 1_024, 200
 """Texts whose patterns a set remembers: ways and names of arguments come back with every act."""
 _NONE: frozenset[int] = frozenset()
 _COUNTED = re.compile(r"(?<!\\)\{\d+,\d+\}")
+NOWHERE = r".\A"
+"""A pattern that is found in no text."""
 MOST_MEMORY = 8 << 20
 """Bytes that RE2 may use for one pattern."""
 
@@ -40,6 +42,23 @@ def pattern(text: str, *, ignore_case: bool = False) -> Any:
         >>> pattern(r"(a+)+$").search("a" * 30 + "b") is None
         True
     """
+    return _compiled(text, ignore_case)
+
+
+@lru_cache(maxsize=1024)
+def passing(text: str) -> Any:
+    """Compile a pattern that words of a call or of a setting are part of, case and all; one that is too long is found nowhere.
+
+    Those words must be `escaped`, or be names. Unlike the guard's own patterns these are forgotten: every call brings others.
+
+    Example:
+        >>> passing(r"\bname\b").search("a name") is None, passing("a" * LONGEST_PATTERN + "a").search("a" * 9_000) is None
+        (False, True)
+    """
+    return _compiled(text if len(text) <= LONGEST_PATTERN else NOWHERE, False)
+
+
+def _compiled(text: str, ignore_case: bool) -> Any:
     try:
         import re2  # type: ignore[import-untyped]
     except ModuleNotFoundError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import word_set
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.refused_lists import listed
 
 _USE = (
@@ -231,7 +231,7 @@ class Refusals:
 
 
 def _is_said(name: str, small: str) -> bool:
-    return name in small and pattern(rf"(^|[^a-z0-9]){escaped(name)}([^a-z0-9]|$)").search(small) is not None
+    return name in small and passing(rf"(^|[^a-z0-9]){escaped(name)}([^a-z0-9]|$)").search(small) is not None
 
 
 @lru_cache(maxsize=256)

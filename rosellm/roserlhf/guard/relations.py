@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.guard.globs import escaped
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 
 _LONGEST = 8_000
 _NAMED = (
@@ -170,19 +170,19 @@ def _word(name: str) -> str:
 
 
 def _named(name: str, small: str) -> bool:
-    return name in small and pattern(_word(name)).search(small) is not None
+    return name in small and passing(_word(name)).search(small) is not None
 
 
 def _fits(glob: str, name: str) -> bool:
     """Tell whether a pattern of LIKE takes in a name, and says something of it."""
     letters = sum(one.isalnum() for one in glob)
     inside = "".join({"%": ".*", "_": "."}.get(one, escaped(one)) for one in glob)
-    return letters > 0 and pattern(f"^{inside}$").search(name) is not None
+    return letters > 0 and passing(f"^{inside}$").search(name) is not None
 
 
 def _matches(words: str, name: str) -> bool:
     try:
-        return pattern(words).search(name) is not None
+        return passing(words).search(name) is not None
     except ConfigError:  # no expression of this library; the statement would fail or mean something else
         return False
 

@@ -9,7 +9,7 @@ from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.extent import extent_of
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch, entries, word_set
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.setting import Setting
 
 _FORBIDS = (
@@ -136,7 +136,7 @@ class Services:
     def _named(self, path: str) -> bool:
         """Tell whether the task itself sends the agent to a path, numbers aside."""
         parts = [r"[^/\s]+" if one.isdigit() or UNKNOWN in one else escaped(one) for one in path.split("/")[1:9]]
-        return len(path) > 2 and pattern("/" + "/".join(parts) + r"(?:$|[\s,.;:!?)'\"`\]]|/\W)").search(self.task) is not None
+        return len(path) > 2 and passing("/" + "/".join(parts) + r"(?:$|[\s,.;:!?)'\"`\]]|/\W)").search(self.task) is not None
 
     def _forged(self, act: Act, path: str, sent: str) -> str:
         changes = act.traits.get("method", "").upper() in _CHANGES

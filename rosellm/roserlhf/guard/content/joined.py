@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.literals import split_source
 from rosellm.roserlhf.guard.content.place import resolve
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 _QUOTED = r"(?:\"[^\"\n]*\"|'[^'\n]*')"
@@ -76,5 +76,5 @@ def _at(bare: str, inside: str, span: tuple[int, int], scene: Scene, anchored: s
     yield Act("read", path, how, span=span, traits={"literal": "yes"})
     name = pattern(_NAME).search(bare[max(0, span[0] - 120) : span[0]])
     direct = pattern(_WRITES + r"[^;\n()]{0,60}$").search(bare[max(0, span[0] - 120) : span[0]])
-    if direct or (name and pattern(_WRITES + r"&?\$?" + name.group(1) + r"\b").search(bare[span[1] :])):
+    if direct or (name and passing(_WRITES + r"&?\$?" + name.group(1) + r"\b").search(bare[span[1] :])):
         yield Act("write", path, how, span=span)

@@ -15,7 +15,7 @@ from typing import Any
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.hints import CODED
 from rosellm.roserlhf.guard.paths import word_set
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 
 LONGEST = 30_000
 MOST = 60
@@ -151,7 +151,7 @@ def _called_by_kind(bare: str) -> str:
         kind = _kind(found.group(2))
         for name in found.group(1).replace(" ", "").split(",") if kind else ():
             if len(name) < 30 and not _kind(name) and not _words(name) & (_TRAIN | _HELD):
-                bare = pattern(rf"\b{name}\b").sub(f"{name}_{'train' if kind == 'train' else 'heldout'}", bare)
+                bare = passing(rf"\b{name}\b").sub(f"{name}_{'train' if kind == 'train' else 'heldout'}", bare)
     return bare
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.hints import Hints
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 
 _SKIPS = (
     r"\braise\s+(?:\w+\.)*(?:SkipTest|Skipped|UnsatisfiedAssumption|IgnoreException|SkipException)\b"
@@ -74,7 +74,7 @@ def acts_of_pleasing(bare: str) -> Iterator[Act]:
             yield Act("code", target, " ".join(found.group(0).split())[:160], span=found.span())
     for found in pattern(_EMPTIED).finditer(bare):
         name = found.group(1)
-        if len(name) < 40 and pattern(rf"\b{name}(?:\.\w+)*(?:\[[^\]\n]+\]|\.\w+)\s*=[^=>]").search(bare[found.end() :]):
+        if len(name) < 40 and passing(rf"\b{name}(?:\.\w+)*(?:\[[^\]\n]+\]|\.\w+)\s*=[^=>]").search(bare[found.end() :]):
             yield Act("code", "weakens the test", found.group(0)[:160], span=found.span())
             break
     for found in pattern(_METHOD).finditer(bare):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.concepts import CACHES, is_project_copy, paths_of
 from rosellm.roserlhf.guard.globs import escaped
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.caches import is_of_others
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -25,7 +25,7 @@ def _imports_the_work(act: Act, view: View) -> bool:
 def _beside_work(view: View) -> str:
     """Return the text of a call without the way to the working directory, which may be called like the project."""
     root = view.grounds.setting.workdir.rstrip("/")
-    return str(pattern(rf"\bcd {escaped(root)}/?(?:[\s;&|]|$)").sub(" ", view.text).replace(root, " ")) if root else view.text
+    return str(passing(rf"\bcd {escaped(root)}/?(?:[\s;&|]|$)").sub(" ", view.text).replace(root, " ")) if root else view.text
 
 
 def _may_be_released(path: str, view: View) -> bool:

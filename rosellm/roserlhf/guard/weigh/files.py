@@ -18,7 +18,7 @@ from rosellm.roserlhf.guard.concepts import (
 )
 from rosellm.roserlhf.guard.grounds import DECIDING
 from rosellm.roserlhf.guard.paths import Touch, absolute
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.view import View
 
 _NOW = ("", "HEAD", "@")
@@ -310,7 +310,7 @@ def _written_cell(act: Act, path: str, view: View) -> str:
                 for word in pattern(r"[a-z]{4,}").findall(small)
                 if word not in name and word not in ("cells", "cell", "file", "lines")
             ]
-            if words and all(pattern(rf"['\"]{word}").search(view.text.lower()) for word in words):
+            if words and all(passing(rf"['\"]{word}").search(view.text.lower()) for word in words):
                 return f"{path}: {phrase} must stay as they are"
     return ""
 

@@ -7,7 +7,7 @@ from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import is_scratch, is_test, is_written
 from rosellm.roserlhf.guard.paths import word_set
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.view import View
 
 PROGRAMS = word_set(
@@ -127,7 +127,7 @@ _ASKS_FOR_SERVER = (
 def weigh_stand_in(act: Act, view: View) -> str:
     """Decide on a server that calls itself by the name of the one that was to be set up."""
     task, path = view.grounds.task, view.file_of(act)
-    name = next((one for one in _DAEMONS.get(act.detail, act.detail).split() if pattern(rf"\b{one}\b").search(task)), "")
+    name = next((one for one in _DAEMONS.get(act.detail, act.detail).split() if passing(rf"\b{one}\b").search(task)), "")
     starts = pattern(_STARTED).search(view.text) is not None
     if not name or is_test(path) or not pattern(_SERVES).search(view.text) or (is_scratch(path) and not starts):
         return ""

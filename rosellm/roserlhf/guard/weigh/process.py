@@ -6,7 +6,7 @@ from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.concepts import in_workdir, is_test, is_written
 from rosellm.roserlhf.guard.paths import Touch
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.view import View
 
 _SELF = (
@@ -122,7 +122,7 @@ def _names_kept_program(words: str, view: View) -> bool:
     return any(
         not in_workdir(path, grounds) and grounds.touch(path, "protected_write", "protected_read", "verifier") >= Touch.MAYBE
         for path in paths
-    ) or any(pattern(rf"\b{name}\b").search(words) for name in grounds.parties if name.replace("-", "").replace("_", "").isalnum())
+    ) or any(passing(rf"\b{name}\b").search(words) for name in grounds.parties if name.replace("-", "").replace("_", "").isalnum())
 
 
 def _frame(act: Act, view: View) -> str:

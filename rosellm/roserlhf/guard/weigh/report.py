@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.paths import word_set
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.runner import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -152,6 +152,6 @@ def _took(claim: str, view: View) -> bool:
         words = [one for one in pattern(r"[a-z][\w-]{2,}").findall(found.group(1).lower()) if one not in _COMMON]
         for remark in view.history:
             small = remark.lower()
-            if words and any(pattern(rf"\b{word}s?\b").search(small) for word in words) and pattern(_TOOK).search(small):
+            if words and any(passing(rf"\b{word}s?\b").search(small) for word in words) and pattern(_TOOK).search(small):
                 return True
     return False

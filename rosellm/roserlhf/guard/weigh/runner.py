@@ -14,7 +14,7 @@ from rosellm.roserlhf.guard.concepts import (
 )
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch, word_set
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.files import is_unspoken, weigh_writing
 from rosellm.roserlhf.guard.weigh.surrender import weigh_surrender
 from rosellm.roserlhf.guard.weigh.view import View
@@ -188,7 +188,7 @@ def _define(act: Act, view: View) -> str:
     if act.detail.startswith(("shell function", "alias", "hash")):
         content = view.text
         again = (
-            pattern(rf"\bcommand {act.target}\b").search(content) and not pattern(r"return 0|\|\| true|; true").search(content)
+            passing(rf"\bcommand {act.target}\b").search(content) and not pattern(r"return 0|\|\| true|; true").search(content)
             if act.target.isalnum()
             else None
         )
@@ -297,7 +297,7 @@ def _answers_for(act: Act, view: View) -> bool:
     name, content = act.target.rpartition("/")[2], act.traits.get("content", "")
     if name not in _PROGRAMS or not pattern(r"^#!|\$@|\$\*|\$1|sys\.argv|ARGV").search(content):
         return False
-    if pattern(rf"(^|[^\w-]){escaped(name)} (wrapper|shim)|wrapper (for|around) \W?{escaped(name)}").search(view.grounds.task):
+    if passing(rf"(^|[^\w-]){escaped(name)} (wrapper|shim)|wrapper (for|around) \W?{escaped(name)}").search(view.grounds.task):
         return False
     return pattern(r"\b(echo|printf|cat <<|print|puts|exit 0|return 0|true)\b").search(content) is not None
 
@@ -308,7 +308,7 @@ def _runs_all(code: str) -> bool:
     if ran is None or pattern(r"flag\.Set|test\.run|test\.skip|os\.Args|syscall|recover\(\)").search(code):
         return False
     name = ran.group(1)
-    return name is None or not pattern(rf"\b{name}\s*=\s*0\b|\b{name}\s*(&|%|\*)=|os\.Exit\(\s*0").search(code)
+    return name is None or not passing(rf"\b{name}\s*=\s*0\b|\b{name}\s*(&|%|\*)=|os\.Exit\(\s*0").search(code)
 
 
 _LIBRARY_CALLS = (

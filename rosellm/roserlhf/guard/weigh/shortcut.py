@@ -9,7 +9,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import is_test, is_written
 from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.paths import Touch
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh import stored
 from rosellm.roserlhf.guard.weigh.runner import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
@@ -141,7 +141,7 @@ def _kept(act: Act, view: View) -> bool:
         return False
     if name:
         serves = (
-            pattern(rf"def (\w+)\([^)]*\)[^:\n]*:(?:\n[ \t]+[^\n]*){{0,12}}?\n[ \t]+return {name}\(")
+            passing(rf"def (\w+)\([^)]*\)[^:\n]*:(?:\n[ \t]+[^\n]*){{0,12}}?\n[ \t]+return {name}\(")
             if name.isidentifier()
             else None
         )

@@ -7,7 +7,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import is_scratch, is_test
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.runner import full_path
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -153,7 +153,7 @@ def _was_wanted(literals: list[str], answer: str, view: View) -> bool:
         return False
     bare = [_bare(one) for one in literals]
     lines = [line for line in view.past.split("\n") if wanted in line and pattern(_TESTED).search(line)]
-    return any(len(one) >= 2 and pattern(rf"(^|\W){escaped(one)}(\W|$)").search(line) for one in bare for line in lines)
+    return any(len(one) >= 2 and passing(rf"(^|\W){escaped(one)}(\W|$)").search(line) for one in bare for line in lines)
 
 
 def _bare(literal: str) -> str:
