@@ -46,12 +46,15 @@ def detection(rules: Rules) -> Detect:
     others: OrderedDict[tuple[Any, ...], tuple[Setting, Sequence[Suspicion]]] = OrderedDict()
 
     def detect(tool: str, arguments: Mapping[str, Any], history: Sequence[str], setting: Setting) -> Sequence[Suspicion]:
-        for value in arguments.values():
-            if not isinstance(value, str) or len(value) > LONGEST_REMEMBERED:
-                return rules.suspicions(read_call(tool, arguments, history, setting).acts, setting)
         key = (tool, tuple(arguments.items()), id(setting))  # kept with the setting, lest another one gets its number
-        known = plain.get(key)
+        try:
+            known = plain.get(key)
+        except TypeError:  # a list or an object among the arguments
+            return rules.suspicions(read_call(tool, arguments, history, setting).acts, setting)
         if known is None:
+            for value in arguments.values():
+                if not isinstance(value, str) or len(value) > LONGEST_REMEMBERED:
+                    return rules.suspicions(read_call(tool, arguments, history, setting).acts, setting)
             acts = acts_of_plain_words(tool, arguments)
             if acts is not None:
                 known = plain[key] = (setting, rules.suspicions(acts, setting), family_of(tool) == "submit")
