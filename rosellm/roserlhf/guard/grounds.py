@@ -117,6 +117,7 @@ class Grounds:
         self._when: dict[tuple[str, Entry], When] = {}
         """Entries that mean only what exists already, or only what is new."""
         self._known: dict[str, Mapping[str, Touch]] = {}
+        self._near: dict[str, frozenset[str]] = {}
         self.addresses: list[Any] = []
         """Addresses that must not be fetched."""
         self.commands: list[str] = []
@@ -379,9 +380,16 @@ class Grounds:
             known = self._known[target] = {name: self._nearest(target, name) for name in self.paths} if near else NOTHING
         return known
 
-    def is_far(self, target: str) -> bool:
-        """Tell at once that a path touches nothing that the setting names."""
-        return (self._known.get(target) or self.touches(target)) is NOTHING
+    def near(self, target: str) -> frozenset[str]:
+        """Return the fields that name something which a path touches, however surely."""
+        known = self._near.get(target)
+        if known is None:
+            touches = self.touches(target)
+            if len(self._near) >= _TARGETS:
+                self._near.clear()
+            known = frozenset() if touches is NOTHING else frozenset([name for name, touch in touches.items() if touch])
+            self._near[target] = known
+        return known
 
     def _nearest(self, target: str, name: str) -> Touch:
         found = nearest(target, self.paths[name])

@@ -129,33 +129,33 @@ class _OfKind:
         self._sets = {of: PatternSet(list(texts)) for of, texts in self._texts.items() if of != self._longest}
         self.asks_places = any(isinstance(one, _Among) for *_, conditions in self.checks for one in conditions)
 
-    def candidates(self, act: Act, *, is_far: bool = False) -> _Asked:
+    def candidates(self, act: Act, near: frozenset[str] | None = None) -> _Asked:
         """Return the rules whose patterns an act's texts meet and whose traits it has, with what else must be true of it.
 
-        Of an act that is far from all that the setting names no rule is met that asks for what it touches.
+        Where it is known of which fields of the setting an act touches something, no rule is met that asks for others.
         """
         held = [patterns.found(" ".join(act.via) if of == "via" else getattr(act, of)) for of, patterns in self._sets.items()]
-        asked = self._known.get((is_far, *held, *act.traits))
+        asked = self._known.get((near, *held, *act.traits))
         if asked is None:
-            asked = self._asked(is_far, held, act)
+            asked = self._asked(near, held, act)
         if not isinstance(asked, Sieve):
             return asked
         held.append(asked.found(getattr(act, self._longest)))
-        last = self._known.get((is_far, *held, *act.traits))
+        last = self._known.get((near, *held, *act.traits))
         if last is None:
-            last = self._asked(is_far, held, act)
+            last = self._asked(near, held, act)
         return () if isinstance(last, Sieve) else last  # nothing is open once all texts were looked at
 
-    def _asked(self, is_far: bool, held: list[frozenset[int]], act: Act) -> _Asked | Sieve:
+    def _asked(self, near: frozenset[str] | None, held: list[frozenset[int]], act: Act) -> _Asked | Sieve:
         """Return, and remember, what is left to ask by what was found in all texts, or in all but the longest."""
         by_text = dict(zip((*self._sets, self._longest), held, strict=False))
-        left = list(self._left(by_text, act, is_far=is_far))
+        left = list(self._left(by_text, act, near))
         open_ones = frozenset(one for _, words, _ in left for of, ids, _ in words if of not in by_text for one in ids)
         asked = tuple((rule, conditions) for rule, _, conditions in left)
         found = self._sieve(open_ones) if open_ones else asked
         if len(self._known) >= _MOST_KNOWN:
             self._known = {}
-        self._known[(is_far, *held, *act.traits)] = found
+        self._known[(near, *held, *act.traits)] = found
         return found
 
     def _sieve(self, ids: frozenset[int]) -> Sieve:
@@ -167,13 +167,13 @@ class _OfKind:
         return self._sieves[ids]
 
     def _left(
-        self, held: Mapping[str, frozenset[int]], act: Act, *, is_far: bool
+        self, held: Mapping[str, frozenset[int]], act: Act, near: frozenset[str] | None
     ) -> Iterator[tuple[Rule, Any, tuple[Condition, ...]]]:
         """Yield the rules that what was found in some texts and the traits do not rule out, their words, what else they ask."""
         for rule, words, conditions in self.checks:
             if any(of in held and held[of].isdisjoint(ids) is wanted for of, ids, wanted in words):
                 continue
-            if is_far and any(isinstance(one, _Among) for one in conditions):
+            if near is not None and any(isinstance(one, _Among) and near.isdisjoint(one.fields) for one in conditions):
                 continue
             traits = [one for one in conditions if isinstance(one, _Trait)]
             if not any(one.wanted and one.name not in act.traits for one in traits):
@@ -234,8 +234,8 @@ class Rules:
         found: dict[tuple[str, str, str, str], Suspicion] = {}
         for act in acts:
             rules = self._by_kind[act.kind]
-            is_far = rules.asks_places and not act.traits and act.kind not in _OTHER_PATHS and grounds.is_far(act.target)
-            for rule, conditions in rules.candidates(act, is_far=is_far):
+            is_placed = rules.asks_places and act.kind not in _OTHER_PATHS and _OTHER_PATH_TRAITS.isdisjoint(act.traits)
+            for rule, conditions in rules.candidates(act, grounds.near(act.target) if is_placed else None):
                 for condition in conditions:
                     if not condition(act, grounds):
                         break
@@ -361,19 +361,20 @@ class _Trait:
 
 
 _OTHER_PATHS = ("link", "import")
-"""Kinds of acts that even without traits are about other paths than their target alone, see `paths_of`."""
+_OTHER_PATH_TRAITS = frozenset(("path", "includes"))
+"""Kinds of acts, and traits of others, that are about other paths than the target alone, see `paths_of`."""
 
 
 class _Among:
     """A condition on what an act's paths touch."""
 
     def __init__(self, fields: tuple[str, ...], least: Touch) -> None:
-        self._fields = fields
+        self.fields = fields
         self._least = least
         self._modules = not {"protected_read", "hidden_tests"}.isdisjoint(fields)
 
     def __call__(self, act: Act, grounds: Grounds) -> bool:
-        fields, least = self._fields, self._least
+        fields, least = self.fields, self._least
         for path in paths_of(act, grounds.setting.workdir if self._modules else ""):
             if grounds.touch(path, *fields) >= least:
                 return True
