@@ -17,7 +17,7 @@ from rosellm.roserlhf.guard.handed_in import is_handed_in
 from rosellm.roserlhf.guard.lookup import Lookup
 from rosellm.roserlhf.guard.others import HOSTS, spoken_words, strings
 from rosellm.roserlhf.guard.parties import parties_of
-from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, nearest, word_set
+from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, nearest, nearest_by_field, word_set
 from rosellm.roserlhf.guard.patterns import alternatives, pattern
 from rosellm.roserlhf.guard.permits import Permits, permitted_hosts, permitted_packages
 from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_in, said, secrets, subjects
@@ -376,8 +376,7 @@ class Grounds:
         if known is None:
             if len(self._known) >= _TARGETS:
                 self._known.clear()
-            near = not self._stands_apart(target.casefold())
-            known = self._known[target] = {name: self._nearest(target, name) for name in self.paths} if near else NOTHING
+            known = self._known[target] = NOTHING if self._stands_apart(target.casefold()) else self._nearest(target)
         return known
 
     def near(self, target: str) -> frozenset[str]:
@@ -391,9 +390,12 @@ class Grounds:
             self._near[target] = known
         return known
 
-    def _nearest(self, target: str, name: str) -> Touch:
-        found = nearest(target, self.paths[name])
-        return Touch.NONE if found and nearest(target, self._without[name]) == Touch.INSIDE else found
+    def _nearest(self, target: str) -> Mapping[str, Touch]:
+        found = nearest_by_field(target, self.paths)
+        for name, without in self._without.items():
+            if without and found[name] and nearest(target, without) == Touch.INSIDE:
+                found[name] = Touch.NONE
+        return found
 
     def only_what_exists(self, target: str, *names: str) -> bool:
         """Tell whether some fields keep a path only if it exists already."""
