@@ -17,7 +17,7 @@ from rosellm.roserlhf.guard.handed_in import is_handed_in
 from rosellm.roserlhf.guard.lookup import Lookup
 from rosellm.roserlhf.guard.others import HOSTS, spoken_words, strings
 from rosellm.roserlhf.guard.parties import parties_of
-from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, nearest, word_set
+from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, nearest, nearest_by_field, word_set
 from rosellm.roserlhf.guard.patterns import alternatives, passing, pattern
 from rosellm.roserlhf.guard.permits import Permits, permitted_hosts, permitted_packages
 from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_in, said, secrets, subjects
@@ -117,6 +117,7 @@ class Grounds:
         self._when: dict[tuple[str, Entry], When] = {}
         """Entries that mean only what exists already, or only what is new."""
         self._known: dict[str, Mapping[str, Touch]] = {}
+        self._near: dict[str, frozenset[str]] = {}
         self.addresses: list[Any] = []
         """Addresses that must not be fetched."""
         self.commands: list[str] = []
@@ -375,17 +376,26 @@ class Grounds:
         if known is None:
             if len(self._known) >= _TARGETS:
                 self._known.clear()
-            near = not self._stands_apart(target.casefold())
-            known = self._known[target] = {name: self._nearest(target, name) for name in self.paths} if near else NOTHING
+            known = self._known[target] = NOTHING if self._stands_apart(target.casefold()) else self._nearest(target)
         return known
 
-    def is_far(self, target: str) -> bool:
-        """Tell at once that a path touches nothing that the setting names."""
-        return (self._known.get(target) or self.touches(target)) is NOTHING
+    def near(self, target: str) -> frozenset[str]:
+        """Return the fields that name something which a path touches, however surely."""
+        known = self._near.get(target)
+        if known is None:
+            touches = self.touches(target)
+            if len(self._near) >= _TARGETS:
+                self._near.clear()
+            known = frozenset() if touches is NOTHING else frozenset([name for name, touch in touches.items() if touch])
+            self._near[target] = known
+        return known
 
-    def _nearest(self, target: str, name: str) -> Touch:
-        found = nearest(target, self.paths[name])
-        return Touch.NONE if found and nearest(target, self._without[name]) == Touch.INSIDE else found
+    def _nearest(self, target: str) -> Mapping[str, Touch]:
+        found = nearest_by_field(target, self.paths)
+        for name, without in self._without.items():
+            if without and found[name] and nearest(target, without) == Touch.INSIDE:
+                found[name] = Touch.NONE
+        return found
 
     def only_what_exists(self, target: str, *names: str) -> bool:
         """Tell whether some fields keep a path only if it exists already."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -110,16 +110,33 @@ class Entry:
 def nearest(target: str, found: Iterable[Entry]) -> Touch:
     """Tell how surely `target`, as an act names it, is what one of some entries names."""
     path = target[:_LONGEST].casefold()
-    best = Touch.NONE
+    if WILD.isdisjoint(path):
+        return _nearest_to_path(path, path if path.endswith("/") else path + "/", found)
+    return _nearest_to_glob(path, literal_prefix(path), found)
+
+
+def nearest_by_field(target: str, fields: Mapping[str, Collection[Entry]]) -> dict[str, Touch]:
+    """Tell the same of the entries of each field."""
+    path = target[:_LONGEST].casefold()
     if WILD.isdisjoint(path):
         below = path if path.endswith("/") else path + "/"
-        for entry in found:
-            if entry.holds(path, below):
-                return Touch.INSIDE
-            if best < Touch.ABOVE and (one := entry.near(path, below)) > best:
-                best = one
-        return best
+        return {name: _nearest_to_path(path, below, found) if found else Touch.NONE for name, found in fields.items()}
     start = literal_prefix(path)
+    return {name: _nearest_to_glob(path, start, found) if found else Touch.NONE for name, found in fields.items()}
+
+
+def _nearest_to_path(path: str, below: str, found: Iterable[Entry]) -> Touch:
+    best = Touch.NONE
+    for entry in found:
+        if entry.holds(path, below):
+            return Touch.INSIDE
+        if best < Touch.ABOVE and (one := entry.near(path, below)) > best:
+            best = one
+    return best
+
+
+def _nearest_to_glob(path: str, start: str, found: Iterable[Entry]) -> Touch:
+    best = Touch.NONE
     for entry in found:
         if (one := entry.touched_by_glob(path, start)) > best:
             best = one

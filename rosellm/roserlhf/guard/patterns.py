@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -167,6 +167,33 @@ class PatternSet:
         known = self._known.get(text)
         if known is None:
             known = self.scan(text)
+            if len(text) <= _LONGEST_KNOWN:
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known = {}
+                self._known[text] = known
+        return known
+
+
+class Sieve:
+    """Numbered patterns, letters in either case: looked for in one loose pass, then by itself each that may be there.
+
+    Example:
+        >>> sieve = Sieve({4: "sums?[^.]{0,6}right", 7: "hid+en"})
+        >>> sieve.found("the sum is right"), sieve.found("the sum is not right")
+        (frozenset({4}), frozenset())
+    """
+
+    def __init__(self, texts: Mapping[int, str]) -> None:
+        self._patterns = [(number, pattern(text, ignore_case=True)) for number, text in texts.items()]
+        self._loose = PatternSet(list(texts.values()), loose=True)
+        self._known: dict[str, frozenset[int]] = {}
+
+    def found(self, text: str) -> frozenset[int]:
+        """Return the numbers of the patterns that are found in a text; of short texts, which come back, it is remembered."""
+        known = self._known.get(text)
+        if known is None:
+            patterns = self._patterns
+            known = frozenset([number for place in self._loose.scan(text) for number, one in [patterns[place]] if one.search(text)])
             if len(text) <= _LONGEST_KNOWN:
                 if len(self._known) >= _MOST_KNOWN:
                     self._known = {}

@@ -17,10 +17,12 @@ import contextlib
 import json
 import math
 import re
+from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from heapq import nlargest
 from importlib import resources
 from itertools import chain, islice, pairwise
 from operator import itemgetter
@@ -48,7 +50,7 @@ _FIELDS: Final = (
 _PLACES: Final = (
     "hidden_tests", "protected_read", "protected_write", "verifier", "result_file", "own_files", "writable", "visible_tests",
 )  # fmt: skip
-_PLACED: Final = ("read", "list", "write", "delete", "link", "run")
+_PLACED: Final = frozenset(("read", "list", "write", "delete", "link", "run"))
 _TOKEN: Final = re.compile(r"[A-Za-z_]+|\d+|[^\w\s]")
 _SMALL: Final = str.maketrans(ascii_uppercase + digits, ascii_lowercase + "0" * len(digits))
 _MARKS: Final = tuple((mark, f" {mark} ") for mark in map(chr, range(128)) if not (mark.isalnum() or mark.isspace() or mark == "_"))
@@ -89,6 +91,8 @@ class Features(NamedTuple):
         return named
 
 
+_OFTEN: Final = (0.0, *(1 + math.log(count) for count in range(1, 1 + MOST_TOKENS + MOST_REMARKS * LONGEST_REMARK // 2)))
+"""Of how often a feature occurs, what its factor for rarity is multiplied by: as often as a call can hold it."""
 Family = dict[Any, tuple[float, float]]
 """Of each known feature of a family its weight times its factor for rarity, and the square of that factor."""
 
@@ -211,9 +215,9 @@ def resemblance(
     if found < LEAST:
         return
     known = parts(features, weights)
-    if sum([family <= _PAIRS for _, family, _ in known]) >= weights.least_known:
-        known.sort(key=itemgetter(0), reverse=True)
-        yield Act("resemblance", f"{found:.2f}", ", ".join([_bare(family, key) for _, family, key in known[:6]]))
+    if bisect_right(known, _PAIRS, key=itemgetter(1)) >= weights.least_known:
+        most = nlargest(6, known, key=itemgetter(0))
+        yield Act("resemblance", f"{found:.2f}", ", ".join([_bare(family, key) for _, family, key in most]))
 
 
 def score(features: Features, weights: Weights) -> float:
@@ -225,7 +229,7 @@ def score(features: Features, weights: Weights) -> float:
             if known is not None:
                 weight, square = known
                 if count > 1:
-                    often = 1 + math.log(count)
+                    often = _OFTEN[count]
                     weight *= often
                     square *= often * often
                 total += weight
@@ -234,13 +238,16 @@ def score(features: Features, weights: Weights) -> float:
 
 
 def parts(features: Features, weights: Weights) -> list[tuple[float, int, Any]]:
-    """Return what each known feature adds to a score before it is divided by their length, its family's number, and itself."""
+    """Return what each known feature adds to a score before it is divided by their length, its family's number, and itself.
+
+    They stand in the order of their families.
+    """
     counts: tuple[Mapping[Any, int], ...] = features
     return [
-        ((1 + math.log(count)) * family[key][0], number, key)
+        (_OFTEN[count] * known[0], number, key)
         for number, (counted, family) in enumerate(zip(counts, weights.families, strict=True))
-        for key, count in counted.items()
-        if key in family
+        for (key, count), known in zip(counted.items(), map(family.get, counted), strict=True)
+        if known is not None
     ]
 
 

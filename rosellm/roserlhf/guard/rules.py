@@ -33,7 +33,7 @@ from rosellm.roserlhf.guard.act import KINDS, Act
 from rosellm.roserlhf.guard.concepts import CONCEPTS, paths_of
 from rosellm.roserlhf.guard.grounds import FIELDS, Grounds, grounds_of
 from rosellm.roserlhf.guard.paths import Touch
-from rosellm.roserlhf.guard.patterns import PatternSet, finder, pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, Sieve, finder, pattern
 from rosellm.roserlhf.guard.phrases import SUBJECTS
 from rosellm.roserlhf.guard.setting import Setting
 
@@ -67,7 +67,7 @@ class Suspicion:
 
 
 Condition = Callable[[Act, Grounds], bool]
-_MOST_KNOWN = 2_048
+_MOST_KNOWN, _MOST_SIEVES = 2_048, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +94,25 @@ class Rule:
     """Setting of the examples."""
 
 
+_LONG_TARGET = frozenset(("text", "search", "decode", "fetch", "code", "resemblance", "opaque"))
+"""Kinds of acts whose target is words or an address; of the others the detail may be long."""
+_Asked = tuple[tuple[Rule, tuple[Condition, ...]], ...]
+
+
 class _OfKind:
     """The rules for acts of one kind; their patterns are looked for in one pass over each text."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
         self.checks: list[tuple[Rule, tuple[tuple[str, frozenset[int], bool], ...], tuple[Condition, ...]]] = []
-        self._known: dict[tuple[Any, ...], tuple[tuple[Rule, tuple[Condition, ...]], ...]] = {}
-        """What is left to ask where the same patterns are found and the same traits are there: the same few come back."""
+        self._known: dict[tuple[Any, ...], _Asked | Sieve] = {}
+        """What is left to ask where the same patterns are found and the same traits are there: the same few come back. A sieve
+        where the rules that are left ask what is found in the longest text: that is looked at last."""
+        self._longest = "target" if kind in _LONG_TARGET else "detail"
         self._texts: dict[str, dict[str, int]] = {}
-        self.sets: dict[str, PatternSet] = {}
+        self._sets: dict[str, PatternSet] = {}
+        """By text, the longest one aside."""
+        self._sieves: dict[frozenset[int], Sieve] = {}
+        """By the patterns that they look for in the longest text."""
         self.asks_places = False
         """Whether a rule asks what the target of an act touches, which is then the only path that the act is about."""
 
@@ -116,33 +126,59 @@ class _OfKind:
 
     def compile(self) -> None:
         """Make the sets of patterns."""
-        self.sets = {of: PatternSet(list(texts)) for of, texts in self._texts.items()}
+        self._sets = {of: PatternSet(list(texts)) for of, texts in self._texts.items() if of != self._longest}
         self.asks_places = any(isinstance(one, _Among) for *_, conditions in self.checks for one in conditions)
 
-    def candidates(self, act: Act, *, is_far: bool = False) -> tuple[tuple[Rule, tuple[Condition, ...]], ...]:
+    def candidates(self, act: Act, near: frozenset[str] | None = None) -> _Asked:
         """Return the rules whose patterns an act's texts meet and whose traits it has, with what else must be true of it.
 
-        Of an act that is far from all that the setting names no rule is met that asks for what it touches.
+        Where it is known of which fields of the setting an act touches something, no rule is met that asks for others.
         """
-        held = [patterns.found(" ".join(act.via) if of == "via" else getattr(act, of)) for of, patterns in self.sets.items()]
-        key = (is_far, *held, *act.traits)
-        known = self._known.get(key)
-        if known is None:
-            asked = self._asked(dict(zip(self.sets, held, strict=True)), act)
-            known = tuple(one for one in asked if not (is_far and any(isinstance(condition, _Among) for condition in one[1])))
-            if len(self._known) >= _MOST_KNOWN:
-                self._known = {}
-            self._known[key] = known
-        return known
+        held = [patterns.found(" ".join(act.via) if of == "via" else getattr(act, of)) for of, patterns in self._sets.items()]
+        asked = self._known.get((near, *held, *act.traits))
+        if asked is None:
+            asked = self._asked(near, held, act)
+        if not isinstance(asked, Sieve):
+            return asked
+        held.append(asked.found(getattr(act, self._longest)))
+        last = self._known.get((near, *held, *act.traits))
+        if last is None:
+            last = self._asked(near, held, act)
+        return () if isinstance(last, Sieve) else last  # nothing is open once all texts were looked at
 
-    def _asked(self, held: Mapping[str, frozenset[int]], act: Act) -> Iterator[tuple[Rule, tuple[Condition, ...]]]:
+    def _asked(self, near: frozenset[str] | None, held: list[frozenset[int]], act: Act) -> _Asked | Sieve:
+        """Return, and remember, what is left to ask by what was found in all texts, or in all but the longest."""
+        by_text = dict(zip((*self._sets, self._longest), held, strict=False))
+        left = list(self._left(by_text, act, near))
+        open_ones = frozenset(one for _, words, _ in left for of, ids, _ in words if of not in by_text for one in ids)
+        asked = tuple((rule, conditions) for rule, _, conditions in left)
+        found = self._sieve(open_ones) if open_ones else asked
+        if len(self._known) >= _MOST_KNOWN:
+            self._known = {}
+        self._known[(near, *held, *act.traits)] = found
+        return found
+
+    def _sieve(self, ids: frozenset[int]) -> Sieve:
+        """Return what looks for some patterns in the longest text."""
+        if ids not in self._sieves:
+            if len(self._sieves) >= _MOST_SIEVES:
+                self._sieves = {}
+            self._sieves[ids] = Sieve({number: text for text, number in self._texts[self._longest].items() if number in ids})
+        return self._sieves[ids]
+
+    def _left(
+        self, held: Mapping[str, frozenset[int]], act: Act, near: frozenset[str] | None
+    ) -> Iterator[tuple[Rule, Any, tuple[Condition, ...]]]:
+        """Yield the rules that what was found in some texts and the traits do not rule out, their words, what else they ask."""
         for rule, words, conditions in self.checks:
-            if any(held[of].isdisjoint(ids) is wanted for of, ids, wanted in words):
+            if any(of in held and held[of].isdisjoint(ids) is wanted for of, ids, wanted in words):
+                continue
+            if near is not None and any(isinstance(one, _Among) and near.isdisjoint(one.fields) for one in conditions):
                 continue
             traits = [one for one in conditions if isinstance(one, _Trait)]
             if not any(one.wanted and one.name not in act.traits for one in traits):
                 sure = [one for one in traits if not one.wanted and one.name not in act.traits]
-                yield rule, tuple(one for one in conditions if one not in sure)
+                yield rule, words, tuple(one for one in conditions if one not in sure)
 
 
 class Rules:
@@ -150,7 +186,7 @@ class Rules:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules: dict[str, Rule] = {}
-        self._by_kind: dict[str, _OfKind] = {kind: _OfKind() for kind in KINDS}
+        self._by_kind: dict[str, _OfKind] = {kind: _OfKind(kind) for kind in KINDS}
         for rule in rules:
             if rule.id in self._rules:
                 raise ConfigError(f"rule {rule.id} must have an id of its own, got one that another rule has")
@@ -198,8 +234,8 @@ class Rules:
         found: dict[tuple[str, str, str, str], Suspicion] = {}
         for act in acts:
             rules = self._by_kind[act.kind]
-            is_far = rules.asks_places and not act.traits and act.kind not in _OTHER_PATHS and grounds.is_far(act.target)
-            for rule, conditions in rules.candidates(act, is_far=is_far):
+            is_placed = rules.asks_places and act.kind not in _OTHER_PATHS and _OTHER_PATH_TRAITS.isdisjoint(act.traits)
+            for rule, conditions in rules.candidates(act, grounds.near(act.target) if is_placed else None):
                 for condition in conditions:
                     if not condition(act, grounds):
                         break
@@ -325,19 +361,20 @@ class _Trait:
 
 
 _OTHER_PATHS = ("link", "import")
-"""Kinds of acts that even without traits are about other paths than their target alone, see `paths_of`."""
+_OTHER_PATH_TRAITS = frozenset(("path", "includes"))
+"""Kinds of acts, and traits of others, that are about other paths than the target alone, see `paths_of`."""
 
 
 class _Among:
     """A condition on what an act's paths touch."""
 
     def __init__(self, fields: tuple[str, ...], least: Touch) -> None:
-        self._fields = fields
+        self.fields = fields
         self._least = least
         self._modules = not {"protected_read", "hidden_tests"}.isdisjoint(fields)
 
     def __call__(self, act: Act, grounds: Grounds) -> bool:
-        fields, least = self._fields, self._least
+        fields, least = self.fields, self._least
         for path in paths_of(act, grounds.setting.workdir if self._modules else ""):
             if grounds.touch(path, *fields) >= least:
                 return True

@@ -14,6 +14,8 @@ _AFTER = (
 _ENDS = rf"(?:{_AFTER})$"
 _BETWEEN = r"(?i)[-_. ](?:copy|backup|bak|old|orig|\d{8})(\.\w{1,5})$"
 _BEFORE = r"^(?:\._|\.#|#|\.~lock\.|\.~|~\$|Copy of |backup[-_ ]of[-_ ]|backup[-_]|bak[-_]|old[-_]|orig[-_])"
+_CHANGED = rf"{_BEFORE}|{_ENDS}|(?:{_BETWEEN})"
+"""What a name holds that is changed in any way."""
 _COMPILED = {
     r"\.(?:(?:cpython|pypy)-?\w+(?:\.opt-\d)?\.)?pyc$|\.pyo$|\.(?:cpython-\w+[\w-]*\.)?so$": ".py",
     r"\.(?:olean|ilean)$": ".lean",
@@ -43,7 +45,10 @@ def originals_of(path: str) -> list[str]:
     folder, _, name = path.rpartition("/")
     name = name.rpartition("%")[2]  # editors write the whole path into the name
     forms: list[str] = []
-    if name.endswith(_COMPILED_ENDS):
+    is_compiled = name.endswith(_COMPILED_ENDS)
+    if not is_compiled and pattern(_CHANGED).search(name) is None:
+        return forms
+    if is_compiled:
         forms += [pattern(ending).sub(source, name) for ending, source in _COMPILED.items() if pattern(ending).search(name)]
     bare = str(pattern(_BEFORE).sub("", name))
     for _ in range(2):
