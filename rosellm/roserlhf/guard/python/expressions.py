@@ -31,7 +31,7 @@ from rosellm.roserlhf.guard.python.value import (
 )
 
 MOST_ELEMENTS = fold.LARGEST
-_CONSTANT, _NAME = ast.Constant, ast.Name
+_CONSTANT, _NAME, _STARRED = ast.Constant, ast.Name, ast.Starred
 
 
 def evaluate(machine: Machine, node: ast.AST | None) -> Any:
@@ -40,16 +40,25 @@ def evaluate(machine: Machine, node: ast.AST | None) -> Any:
     if kind is _CONSTANT:
         value = node.value  # type: ignore[union-attr]
         return value if type(value) is not str or UNKNOWN_NAME not in value else value.replace(UNKNOWN_NAME, UNKNOWN)
+    depth = machine.depth
+    if depth > DEEPEST_EXPRESSION:
+        if kind is _NAME or kind in _EXPRESSIONS:
+            _too_deep(machine, node)
+        return NOTHING
+    if kind is _NAME:  # holds no other expression
+        machine.fuel -= 1
+        name = node.id  # type: ignore[union-attr]
+        scope: Scope | None = machine.scope
+        while scope is not None:
+            if name in scope.names:
+                value = scope.names[name]
+                return value if value is not ABSENT else unbound(machine, name)
+            scope = scope.parent
+        return unbound(machine, name)
     function = _EXPRESSIONS.get(kind)
     if function is None:
         return NOTHING
-    depth = machine.depth
-    if depth > DEEPEST_EXPRESSION:
-        _too_deep(machine, node)
-        return NOTHING
     machine.fuel -= 1
-    if kind is _NAME:  # holds no other expression
-        return function(machine, node)
     machine.depth = depth + 1
     try:
         return function(machine, node)
@@ -65,17 +74,6 @@ def _too_deep(machine: Machine, node: ast.AST | None) -> None:
         machine.visited.add(id(one))
         if type(one) is ast.Constant and type(one.value) is str and "/" in one.value:
             machine.findings.add("read", machine.path(one.value), "?", one, guess="yes")
-
-
-def _name(machine: Machine, node: ast.Name) -> Any:
-    name = node.id
-    scope: Scope | None = machine.scope
-    while scope is not None:
-        if name in scope.names:
-            value = scope.names[name]
-            return value if value is not ABSENT else unbound(machine, name)
-        scope = scope.parent
-    return unbound(machine, name)
 
 
 def unbound(machine: Machine, name: str) -> Any:
@@ -132,14 +130,20 @@ def _binary(machine: Machine, node: ast.BinOp) -> Any:
 
 def _joined(machine: Machine, node: ast.JoinedStr) -> Any:
     parts: list[Any] = []
+    is_choice = False
     for part in node.values:
-        if type(part) is ast.Constant and type(part.value) is str:
+        if type(part) is _CONSTANT and type(part.value) is str:
             parts.append(part.value.replace(UNKNOWN_NAME, UNKNOWN) if UNKNOWN_NAME in part.value else part.value)
         elif type(part) is ast.FormattedValue:
             value = evaluate(machine, part.value)
             spec = text(evaluate(machine, part.format_spec)) if part.format_spec else ""
-            parts.append(spread(lambda one, part=part, spec=spec: fold.formatted(one, part.conversion, spec), value))
-    joined = spread(lambda *pieces: "".join(pieces), *parts)
+            if type(value) is Choice:
+                piece = spread(lambda one, part=part, spec=spec: fold.formatted(one, part.conversion, spec), value)
+                is_choice = is_choice or type(piece) is Choice
+            else:
+                piece = fold.formatted(value, part.conversion, spec)
+            parts.append(piece)
+    joined = spread(lambda *pieces: "".join(pieces), *parts) if is_choice else "".join(parts)
     if not fold.small(joined):
         return UNKNOWN
     if type(joined) is str:
@@ -259,15 +263,16 @@ def _conditional(machine: Machine, node: ast.IfExp) -> Any:
 def _subscript(machine: Machine, node: ast.Subscript) -> Any:
     owner = evaluate(machine, node.value)
     if type(node.slice) is ast.Slice:
-        bounds = [evaluate(machine, one) for one in (node.slice.lower, node.slice.upper, node.slice.step)]
         bounds = [
-            None if part is None else value
-            for part, value in zip((node.slice.lower, node.slice.upper, node.slice.step), bounds, strict=True)
+            None if one is None else evaluate(machine, one) for one in (node.slice.lower, node.slice.upper, node.slice.step)
         ]
         found = spread(lambda one: _sliced(one, bounds), owner)
     else:
         index = evaluate(machine, node.slice)
-        found = spread(lambda one, at: attributes.item(machine, one, at, node), owner, index)
+        if type(owner) is Choice or type(index) is Choice:
+            found = spread(lambda one, at: attributes.item(machine, one, at, node), owner, index)
+        else:
+            found = attributes.item(machine, owner, index, node)
     if type(found) is str or type(found) is bytes:
         machine.findings.fold(node, found)
     return found
@@ -395,13 +400,14 @@ def _call(machine: Machine, node: ast.Call) -> Any:
     function = evaluate(machine, node.func)
     arguments: list[Any] = []
     for one in node.args:
-        if type(one) is ast.Starred:
-            inner = evaluate(machine, one.value)
+        kind = type(one)
+        if kind is _STARRED:
+            inner = evaluate(machine, one.value)  # type: ignore[attr-defined]
             arguments.extend(inner if type(inner) in (list, tuple) else [inner])
         else:
             value = evaluate(machine, one)
             arguments.append(value)
-            if type(one) is ast.Name and type(value) is str:
+            if kind is _NAME and type(value) is str:
                 machine.findings.fold(one, value)
     keywords: dict[str, Any] = {}
     for word in node.keywords:
@@ -417,7 +423,6 @@ def _call(machine: Machine, node: ast.Call) -> Any:
 
 
 _EXPRESSIONS: dict[type, Callable[[Machine, Any], Any]] = {
-    ast.Name: _name,
     ast.Attribute: _attribute,
     ast.BinOp: _binary,
     ast.JoinedStr: _joined,

@@ -86,7 +86,14 @@ class Findings:
             return (0, 0)
         end_line = getattr(node, "end_lineno", None) or line
         end = getattr(node, "end_col_offset", None) or 0
-        return self.offset(line, getattr(node, "col_offset", 0)), self.offset(end_line, end)
+        start = getattr(node, "col_offset", 0)
+        starts = self._starts
+        if self._plain and end_line <= len(starts) and not self.shift:
+            start += starts[line - 1]
+            end += starts[end_line - 1]
+            most = self.length
+            return (start if start < most else most), (end if end < most else most)
+        return self.offset(line, start), self.offset(end_line, end)
 
     def offset(self, line: int, column: int) -> int:
         """Return the index of a character, given its line from 1 and its column in UTF-8 bytes."""
