@@ -73,8 +73,7 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     """
     parsed = source.read(code)
     # the program changes its own links and variables, not the caller's
-    own = replace(scene, links=dict(scene.links), variables=dict(scene.variables))
-    machine = Machine(own, Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text))
+    machine = Machine(scene.apart(), Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text))
     if scene.names:
         _remember(machine, parsed.text)
     for magic in parsed.magics:

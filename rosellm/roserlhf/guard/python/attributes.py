@@ -44,7 +44,7 @@ _NAMESPACES = ("__dict__", "vars()", "globals()", "locals()", "f_globals", "f_lo
 def get(machine: Machine, value: Any, name: str, node: ast.AST | None = None) -> Any:
     """Return an attribute of a value."""
     if type(value) is Thing:
-        return _of_thing(machine, value, name, node)
+        return of_thing(machine, value, name, node)
     match value:
         case Choice():
             return spread(lambda one: get(machine, one, name, node), value)
@@ -111,7 +111,8 @@ _PECULIAR = FRAME_ATTRIBUTES | names_in(
 """Attributes that mean more than what they are called, whatever they are of."""
 
 
-def _of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -> Any:
+def of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -> Any:
+    """Return an attribute of something that is known by how it is reached."""
     if value.name in ("builtins", "object.__builtins__"):
         return value if name == "__dict__" else Thing(names.canonical(f"builtins.{name}"))
     full = names.canonical(f"{value.name or '?'}.{name}")

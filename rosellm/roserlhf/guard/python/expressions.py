@@ -98,7 +98,8 @@ def unbound(machine: Machine, name: str) -> Any:
 
 
 def _attribute(machine: Machine, node: ast.Attribute) -> Any:
-    return attributes.get(machine, evaluate(machine, node.value), node.attr, node)
+    value = evaluate(machine, node.value)
+    return (attributes.of_thing if type(value) is Thing else attributes.get)(machine, value, node.attr, node)
 
 
 def _binary(machine: Machine, node: ast.BinOp) -> Any:
@@ -263,9 +264,7 @@ def _conditional(machine: Machine, node: ast.IfExp) -> Any:
 def _subscript(machine: Machine, node: ast.Subscript) -> Any:
     owner = evaluate(machine, node.value)
     if type(node.slice) is ast.Slice:
-        bounds = [
-            None if one is None else evaluate(machine, one) for one in (node.slice.lower, node.slice.upper, node.slice.step)
-        ]
+        bounds = [None if one is None else evaluate(machine, one) for one in (node.slice.lower, node.slice.upper, node.slice.step)]
         found = spread(lambda one: _sliced(one, bounds), owner)
     else:
         index = evaluate(machine, node.slice)

@@ -201,7 +201,7 @@ def _cases(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body:
         else:
             rest.append(one)
     if found:
-        recursive = any(isinstance(one, ast.Name) and one.id == node.name for part in rest for one in ast.walk(part))
+        recursive = any(isinstance(one, ast.Name) and one.id == node.name for part in rest for one in nodes_of(part))
         _add(
             machine, "special cases", short(found[0], 160), node, parameters,
             cases=str(len(found)), then=_then(rest), recursive="yes" if recursive else "no", longest=str(max(map(len, found))),
@@ -272,7 +272,7 @@ def _given_back(one: ast.stmt) -> Iterator[ast.expr | None]:
         for inner in one.body[:4]:
             yield from _given_back(inner)
         if isinstance(one, ast.If):
-            yield from (part.value for part in ast.walk(one.test) if isinstance(part, ast.NamedExpr))
+            yield from (part.value for part in nodes_of(one.test) if isinstance(part, ast.NamedExpr))
     elif isinstance(one, ast.Assign) and isinstance(one.value, ast.Call | ast.Subscript) and _looked_up(one.value)[0] is not None:
         yield one.value
 
@@ -349,7 +349,7 @@ def _counts(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body
             _add(machine, "counts its calls", short(ast.unparse(one.test), 120), node, set())
     keys = [one.value for one in body if isinstance(one, ast.Assign)] + [one.test for one in body if isinstance(one, ast.If)]
     for key in keys[:40] if by_memory else ():
-        for inner in ast.walk(key):
+        for inner in nodes_of(key):
             name = getattr(getattr(inner, "func", None), "attr", getattr(getattr(inner, "func", None), "id", ""))
             if isinstance(inner, ast.Call) and name in _KEYS_OF_MEMORY:
                 _add(machine, "answers by address", short(ast.unparse(inner), 120), node, set())

@@ -135,6 +135,8 @@ class Partial:
 
 def choice(values: Iterable[Any]) -> Any:
     """Join values into one: the value itself if they agree."""
+    if type(values) is list and len(values) == 1 and type(values[0]) is not Choice:
+        return values[0]
     found: list[Any] = []
     for value in values:
         for option in value.options if type(value) is Choice else (value,):
