@@ -313,8 +313,10 @@ def _comprehension(machine: Machine, node: ast.ListComp | ast.SetComp | ast.Gene
     outer = machine.scope
     machine.scope = Scope({}, outer)
     try:
-        first = node.generators[0]
-        if len(node.generators) == 1 and not isinstance(node, ast.DictComp) and computing.only(node.elt, *first.ifs):
+        computes = machine.computes.get(node)
+        if computes is None:
+            computes = machine.computes[node] = _only_computes(node)
+        if computes:
             _compute(machine, node, found)
         else:
             _generate(machine, node, 0, found)
@@ -323,6 +325,12 @@ def _comprehension(machine: Machine, node: ast.ListComp | ast.SetComp | ast.Gene
     if type(node) is ast.DictComp:
         return {key: value for key, value in found if is_key(key)}
     return found
+
+
+def _only_computes(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> bool:
+    if len(node.generators) != 1 or isinstance(node, ast.DictComp):
+        return False
+    return computing.only(node.elt, *node.generators[0].ifs)
 
 
 def _compute(machine: Machine, node: Any, found: list[Any]) -> None:
@@ -359,6 +367,10 @@ def _generate(machine: Machine, node: Any, level: int, found: list[Any]) -> None
 
 def iterate(machine: Machine, value: Any, node: ast.AST | None = None) -> list[Any]:
     """Return the elements of a value."""
+    if type(value) is list:
+        return value[:MOST_ELEMENTS]
+    if type(value) is Thing:
+        return [attributes.element(machine, value, node)]
     found: list[Any] = []
     for one in options(value):
         match one:

@@ -7,6 +7,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import add
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act, ActKind
 from rosellm.roserlhf.guard.python.value import STAR
@@ -115,10 +117,8 @@ class Findings:
         # Python ends lines at \n, \r\n and \r alone
         self._lines = self.code.replace("\r\n", "\n\0").replace("\r", "\n").replace("\n\0", "\r\n").split("\n")
         self._plain = self.code.isascii()
-        at = 0
-        for line in self._lines:
-            self._starts.append(at)
-            at += len(line) + 1
+        ends = accumulate(map(len, self._lines), initial=0)
+        self._starts = list(map(add, ends, range(len(self._lines))))
 
     def fold(self, node: ast.expr, value: str | bytes) -> None:
         """Remember that an expression is the same as a literal."""

@@ -55,6 +55,10 @@ def _speaks_of_memory(code: str) -> bool:
     return any(word in code for word in _KEYS_OF_MEMORY)
 
 
+_HOLDING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If, ast.Try, ast.With)
+"""Statements in whose bodies functions and failures are looked for."""
+
+
 def again(machine: Machine, body: Sequence[ast.stmt]) -> None:
     """Add the shortcuts that a disguise hid: expressions that are the same as literals, or as attributes, become these."""
     disguised = [(node, value) for node, value in machine.findings.disguised.values() if _is_sure(value)]
@@ -68,7 +72,7 @@ def again(machine: Machine, body: Sequence[ast.stmt]) -> None:
     todo: list[ast.AST] = list(body)
     while todo:
         one = todo.pop()
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.If | ast.Try | ast.With):
+        if isinstance(one, _HOLDING):
             at = bisect.bisect_left(lines, one.lineno)
             if at < len(lines) and lines[at] <= (one.end_lineno or one.lineno):
                 if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -106,8 +110,11 @@ def _is_text(node: ast.stmt) -> bool:
 
 def is_literal(node: ast.AST | None) -> bool:
     """Tell whether an expression is a literal, of literals all through."""
-    if isinstance(node, ast.Constant):
+    kind = type(node)
+    if kind is ast.Constant:
         return True
+    if kind is ast.Name or kind is ast.Attribute or kind is ast.BinOp:
+        return False
     if isinstance(node, ast.UnaryOp):
         return is_literal(node.operand)
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
