@@ -159,7 +159,7 @@ def _fold(made: Call) -> Any:
             if any(type(one) is Choice for one in plain)
             else _fold(Call(made.machine, made.name, plain, made.keywords, made.node))
         )
-    if all(map(known, made.arguments)) and all(map(known, made.keywords.values())):
+    if all(map(known, made.arguments)) and (not made.keywords or all(map(known, made.keywords.values()))):
         if not made.machine.fold(_size(made)):
             return NOTHING
         found = fold.call(made.name, made.arguments, made.keywords)

@@ -296,12 +296,13 @@ def _lambda(machine: Machine, node: ast.Lambda) -> Any:
 
 def closure(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Closure:
     """Make a function of its definition."""
-    defaults = [evaluate(machine, one) for one in node.args.defaults]
-    keywords = {
-        one.arg: evaluate(machine, default)
-        for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-        if default is not None
-    }
+    given = node.args
+    defaults = [evaluate(machine, one) for one in given.defaults] if given.defaults else []
+    keywords = {}
+    if given.kwonlyargs:
+        for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+            if default is not None:
+                keywords[one.arg] = evaluate(machine, default)
     made = Closure(node, machine.scope, defaults, keywords)
     if id(node) not in machine.visited:
         machine.waiting.append((made, machine.findings.where))

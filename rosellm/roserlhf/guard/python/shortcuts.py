@@ -16,6 +16,7 @@ from rosellm.roserlhf.guard.python.value import known, names_in
 
 _ASSERTING = ("assert", "fail", "expect", "verify", "check", "raises")
 _KEYS_OF_MEMORY = names_in("data_ptr storage untyped_storage id _cdata __array_interface__")
+_OWNERS = frozenset(("self", "cls"))
 MOST_BODY = 400
 """Statements of a function that are looked at."""
 
@@ -34,8 +35,12 @@ def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, is_
     | answers by address | the key | |
     | empty test | | |
     """
-    given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg)
-    parameters = {one.arg for one in given if one is not None} - {"self", "cls"}
+    given = node.args
+    parameters = {one.arg for one in given.args}
+    if given.posonlyargs or given.kwonlyargs:
+        parameters.update([one.arg for one in (*given.posonlyargs, *given.kwonlyargs)])
+    parameters.update([one.arg for one in (given.vararg, given.kwarg) if one is not None])
+    parameters -= _OWNERS
     body = node.body[1:] if _is_text(node.body[0]) else node.body
     body = body[:MOST_BODY]
     if node.name.startswith("test"):
