@@ -160,3 +160,23 @@ def test_no_width_makes_a_value_of_gigabytes(expression: str) -> None:
 def test_widths_that_say_little_are_worked_out() -> None:
     code = "open('{:0>3}'.format(7)); open('a\\tb'.expandtabs(2)); open('7'.zfill(2))"
     assert [act.target for act in read_call("python", {"code": code}).acts if act.kind == "read"] == ["/007", "/a b", "/07"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(n):\n    return f(n - 1) + g(n)\ndef g(n):\n    return f(n)\nf(3)",
+        "class A:\n    def f(self):\n        return [lambda: self.f() for _ in range(3)]\nA().f()",
+        "def outer(x):\n    def inner(y):\n        return inner(x)\n    return inner\nouter(1)(2)",
+    ],
+)
+def test_nothing_of_a_program_waits_for_the_collector(code: str) -> None:
+    """Functions and their scopes hold each other: left so, trees would stay until all objects of the process are gone through."""
+    acts(code)
+    gc.collect()
+    gc.disable()
+    try:
+        acts(code + "\n")
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

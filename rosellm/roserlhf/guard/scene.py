@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from rosellm.roserlhf.guard.act import Act
 
@@ -36,6 +36,30 @@ class Scene:
     """Python variables of an interpreter that goes on, and the expressions that they were bound to."""
     depth: int = 0
 
-    def inside(self, **changes: object) -> Scene:
-        """Return the scene of code inside this code, one deeper."""
-        return replace(self, depth=self.depth + 1, **changes)  # type: ignore[arg-type]
+    def inside(self, *, variables: Mapping[str, str] | None = None, files: Mapping[str, str] | None = None) -> Scene:
+        """Return the scene of code inside this code, one deeper; with variables or files of its own if they are given."""
+        return Scene(
+            self.workdir,
+            self.read,
+            self.home,
+            self.variables if variables is None else variables,
+            self.links,
+            self.files if files is None else files,
+            self.copies,
+            self.names,
+            self.depth + 1,
+        )
+
+    def apart(self) -> Scene:
+        """Return the same scene with links and variables of its own, for code that changes them."""
+        return Scene(
+            self.workdir,
+            self.read,
+            self.home,
+            dict(self.variables),
+            dict(self.links),
+            self.files,
+            self.copies,
+            self.names,
+            self.depth,
+        )

@@ -73,8 +73,7 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     """
     parsed = source.read(code)
     # the program changes its own links and variables, not the caller's
-    own = replace(scene, links=dict(scene.links), variables=dict(scene.variables))
-    machine = Machine(own, Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text))
+    machine = Machine(scene.apart(), Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text))
     if scene.names:
         _remember(machine, parsed.text)
     for magic in parsed.magics:
@@ -92,10 +91,18 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     words.add_code(machine.findings, machine.findings.respelled(folded), None)
     shortcuts.again(machine, parsed.body)
     _written(machine)
+    _forget(machine)
     return [
         *machine.findings.acts,
         *(_in_text(act, parsed.shift) for act in (*acts_of_cases(parsed.text), *acts_of_kept(parsed.text))),
     ]
+
+
+def _forget(machine: Machine) -> None:
+    """Take functions out of the scopes that they hold: else they keep each other, and trees, until garbage is collected."""
+    machine.scope.names.clear()
+    for made, _ in machine.waiting:
+        made.scope.names.clear()
 
 
 def _in_text(act: Act, shift: int) -> Act:

@@ -43,9 +43,9 @@ _NAMESPACES = ("__dict__", "vars()", "globals()", "locals()", "f_globals", "f_lo
 
 def get(machine: Machine, value: Any, name: str, node: ast.AST | None = None) -> Any:
     """Return an attribute of a value."""
+    if type(value) is Thing:
+        return of_thing(machine, value, name, node)
     match value:
-        case Thing():
-            return _of_thing(machine, value, name, node)
         case Choice():
             return spread(lambda one: get(machine, one, name, node), value)
         case Place():
@@ -105,12 +105,21 @@ def fold_name(node: ast.AST) -> str:
     return node.attr if type(node) is ast.Attribute else node.id if type(node) is ast.Name else ""
 
 
-def _of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -> Any:
+_PECULIAR = FRAME_ATTRIBUTES | names_in(
+    "__file__ __path__ from_address co_filename co_name f_code filename function name code_context pid __name__ __builtins__"
+)
+"""Attributes that mean more than what they are called, whatever they are of."""
+
+
+def of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -> Any:
+    """Return an attribute of something that is known by how it is reached."""
     if value.name in ("builtins", "object.__builtins__"):
         return value if name == "__dict__" else Thing(names.canonical(f"builtins.{name}"))
     full = names.canonical(f"{value.name or '?'}.{name}")
     if full in fold.CONSTANTS:
         return fold.CONSTANTS[full]
+    if name not in _PECULIAR and value.name != "os.DirEntry" and full != "sys.argv":
+        return Thing(full if len(full) < LONGEST_NAME else "?." + name, value.subject)
     if name in FRAME_ATTRIBUTES and not (name == "__self__" and not value.name.startswith("sys.")):
         machine.findings.add("frame", full, "attribute", node, **own(machine, value))
     elif name == "__file__":

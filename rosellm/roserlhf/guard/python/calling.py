@@ -78,13 +78,14 @@ def knows(name: str) -> bool:
 
 def call(machine: Machine, function: Any, arguments: list[Any], keywords: dict[str, Any], node: ast.AST | None) -> Any:
     """Call a value."""
+    kind = type(function)
+    if kind is Thing:
+        return _thing(machine, function, arguments, keywords, node)
+    if kind is Method:
+        return _method(machine, function, arguments, keywords, node)
+    if kind is Closure:
+        return run(machine, function, arguments, keywords)
     match function:
-        case Thing():
-            return _thing(machine, function, arguments, keywords, node)
-        case Method():
-            return _method(machine, function, arguments, keywords, node)
-        case Closure():
-            return run(machine, function, arguments, keywords)
         case Partial():
             return call(machine, function.function, [*function.arguments, *arguments], {**function.keywords, **keywords}, node)
         case Klass():
@@ -107,15 +108,19 @@ def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: di
         return _fold(made)
     if name == "object.__class__" and type(function.subject) is str and function.subject in fold.PURE:
         return _fold(Call(machine, function.subject, arguments, keywords, node))
-    kind, _, last = name.partition(".")
-    if kind in fold.OWNERS and arguments and type(arguments[0]) is fold.OWNERS[kind]:
-        return _method(machine, Method(arguments[0], last), arguments[1:], keywords, node)
+    if arguments and type(arguments[0]) in _OWNING:
+        kind, _, last = name.partition(".")
+        if kind in fold.OWNERS and type(arguments[0]) is fold.OWNERS[kind]:
+            return _method(machine, Method(arguments[0], last), arguments[1:], keywords, node)
     handler, api, owner = (_looked_up if len(name) <= LONGEST_NAME else _look_up)(name)
     if owner is not None:
         made.owner = Thing(owner, function.subject)
     if handler is not None:
         return handler(made)
     return effects.of(made, api) if api is not None else effects.guess(made)
+
+
+_OWNING = frozenset(fold.OWNERS.values())
 
 
 def _look_up(name: str) -> tuple[Callable[[Call], Any] | None, apis.Api | None, str | None]:
@@ -142,17 +147,19 @@ def _size(made: Call) -> int:
     return sum([len(one) for one in made.arguments if hasattr(one, "__len__")])
 
 
+_SPREAD = frozenset((Choice, Place))
+
+
 def _fold(made: Call) -> Any:
     """Call a function that only computes."""
-    kinds = set(map(type, made.arguments))
-    if Choice in kinds or Place in kinds:
+    if not _SPREAD.isdisjoint(map(type, made.arguments)):
         plain = [spread(lambda one: one.text if type(one) is Place else one, one) for one in made.arguments]
         return (
             spread(lambda *each: _fold(Call(made.machine, made.name, list(each), made.keywords, made.node)), *plain)
             if any(type(one) is Choice for one in plain)
             else _fold(Call(made.machine, made.name, plain, made.keywords, made.node))
         )
-    if all(map(known, made.arguments)) and all(map(known, made.keywords.values())):
+    if all(map(known, made.arguments)) and (not made.keywords or all(map(known, made.keywords.values()))):
         if not made.machine.fold(_size(made)):
             return NOTHING
         found = fold.call(made.name, made.arguments, made.keywords)
@@ -199,7 +206,7 @@ def _method(machine: Machine, function: Method, arguments: list[Any], keywords: 
             return handler(made)
         api = apis.table().methods.get(name)
         return effects.of(made, api) if api is not None else effects.guess(made)
-    if any(type(one) is Choice for one in arguments):
+    if Choice in map(type, arguments):
         return spread(lambda *each: fold.method(owner, name, list(each), keywords), *arguments)
     if hasattr(owner, "__len__") and not machine.fold(len(owner)):
         return NOTHING
@@ -235,7 +242,7 @@ def run(machine: Machine, function: Closure, arguments: list[Any], keywords: dic
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         machine.findings.where = statements.part(where, node.name, called=True)
         statements.block(machine, node.body)
-        if len(machine.returned) > 1 and any(type(one) is list for one in machine.returned):
+        if len(machine.returned) > 1 and list in map(type, machine.returned):
             return [one for inner in machine.returned for one in (inner if type(inner) is list else [inner])]
         return choice(machine.returned) if machine.returned else None
     finally:
@@ -283,10 +290,10 @@ def bind(machine: Machine, target: ast.AST, value: Any) -> None:
     """Bind the target of an assignment, loop or `with`."""
     kind = type(target)
     if kind is ast.Name:
-        assert isinstance(target, ast.Name)
-        machine.assign(target.id, value)
+        name: str = target.id  # type: ignore[attr-defined]
+        machine.assign(name, value)
         if type(value) is Thing and "." in value.name:
-            machine.saved[target.id] = value.name
+            machine.saved[name] = value.name
     elif kind in (ast.Tuple, ast.List):
         assert isinstance(target, ast.Tuple | ast.List)
         _unpack(machine, target.elts, value)
@@ -304,7 +311,7 @@ def bind(machine: Machine, target: ast.AST, value: Any) -> None:
 def _unpack(machine: Machine, targets: list[ast.expr], value: Any) -> None:
     if type(value) is Choice:
         value = value.options[0]
-    if type(value) in (list, tuple, str, bytes) and not any(type(one) is ast.Starred for one in targets):
+    if type(value) in (list, tuple, str, bytes) and ast.Starred not in map(type, targets):
         values = list(value)
         if len(values) == len(targets):
             for target, one in zip(targets, values, strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 from rosellm.roserlhf.guard.python import shortcuts
 from rosellm.roserlhf.guard.python.findings import short
 from rosellm.roserlhf.guard.python.machine import Machine
-from rosellm.roserlhf.guard.python.tree import alike, children
+from rosellm.roserlhf.guard.python.tree import alike, children, nodes_of
 from rosellm.roserlhf.guard.python.value import Choice, Closure, Instance, Klass, Partial, Thing, known, names_in
 
 COMPARING = names_in(
@@ -90,7 +90,7 @@ def _is_of_kind(test: ast.expr, owner: str) -> bool:
     if isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and len(test.args) > 0:
         if test.func.id in ("hasattr", "callable"):
             return True
-        words = {getattr(one, "id", getattr(one, "attr", "")) for one in ast.walk(test.args[-1])}
+        words = {getattr(one, "id", getattr(one, "attr", "")) for one in nodes_of(test.args[-1])}
         return test.func.id == "isinstance" and len(test.args) == 2 and not words & {owner, "__class__", "type", "self", "cls"}
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         other = test.comparators[0]
@@ -111,7 +111,7 @@ def nature(machine: Machine, value: Any) -> dict[str, str]:
         same = always(value.node)
         if same is not None:
             traits["always"] = same
-        for one in ast.walk(value.node):
+        for one in nodes_of(value.node):
             if isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id in machine.saved:
                 traits["calls"] = machine.saved[one.func.id]
                 break
@@ -135,7 +135,7 @@ _LOOSENS = names_in(
 
 def _is_loose(node: ast.AST) -> bool:
     """Tell whether a comparison of values holds for near ones, too, and asks for no type of its own."""
-    found = list(ast.walk(node))
+    found = nodes_of(node)
     called = {getattr(one.func, "attr", getattr(one.func, "id", "")) for one in found if isinstance(one, ast.Call)}
     signs = [op for one in found if isinstance(one, ast.Compare) for op in one.ops]
     ordered = any(isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.In) for op in signs)

@@ -33,6 +33,8 @@ def condition(machine: Machine, test: Any, since: int, node: ast.expr, body: ast
         node: the condition.
         body: what depends on it.
     """
+    if type(test) is not Thing and len(machine.guards) == since:
+        return
     found = machine.guards[since:]
     del machine.guards[since:]
     if type(test) is Thing and test.name == _SEEN:

@@ -501,19 +501,23 @@ _KINDS: dict[str, Callable[[Call, Api], Any]] = {
 def guess(call: Call) -> Any:
     """Read a call of something that is not known: addresses are fetched, what looks like a path is read, or written by its name."""
     name = call.name
-    last = name.rpartition(".")[2]
-    values = [*call.arguments, *call.keywords.values()]
-    read = sources(*values, call.owner)
+    owner = call.owner
+    values = [*call.arguments, *call.keywords.values()] if call.keywords else call.arguments
+    read = sources(*values, owner)
     found: list[str] = []
-    if last not in _HARMLESS_METHODS and not (_is_harmless if len(name) <= LONGEST_NAME else _match_harmless)(name):
+    if values and not (_is_harmless if len(name) <= LONGEST_NAME else _match_harmless)(name):
         for value in values[:12]:
-            for one in options(value):
-                found += _guessed(call, one, name, last)
-        if call.owner is None or type(call.owner) is Thing:
+            kind = type(value)
+            if kind in _TOLD:
+                found += _guessed(call, value, name)
+            elif kind is Choice:
+                for one in value.options:
+                    found += _guessed(call, one, name)
+        if owner is None or type(owner) is Thing:
             _callbacks(call, values)
     if read or found:
         return Contents(tuple(dict.fromkeys((*read, *found)))[:8], name=name)
-    subject = call.owner.subject if type(call.owner) is Thing else None
+    subject = owner.subject if type(owner) is Thing else None
     if subject is None and values and type(values[0]) in (str, Place) and not is_data(values[0]):
         subject = text(values[0])
     return Thing(f"{name}()" if name and len(name) < 120 else "?()", subject)
@@ -521,6 +525,8 @@ def guess(call: Call) -> Any:
 
 def _match_harmless(name: str) -> bool:
     """Tell whether a function, by its dotted name, neither reads nor writes files; a class that is got by climbing may be any."""
+    if name.rpartition(".")[2] in _HARMLESS_METHODS:
+        return True
     return _HARMLESS.match(name) is not None and "__subclasses__" not in name
 
 
@@ -528,15 +534,19 @@ _is_harmless = functools.lru_cache(2_048)(_match_harmless)
 """The same; it remembers the names of most programs."""
 
 
-def _guessed(call: Call, value: Any, name: str, last: str) -> list[str]:
-    if type(value) not in (str, bytes, Place) or is_data(value):
+_TOLD = frozenset((str, bytes, Place))
+"""Kinds of values that may be a path or an address."""
+
+
+def _guessed(call: Call, value: Any, name: str) -> list[str]:
+    if type(value) not in _TOLD or is_data(value):
         return []
     words = text(value)
     if "://" in words and URL.match(words):
         call.machine.nested("url", words, call.node, guess="yes")
         return []
     if type(value) is Place or words.startswith(("sqlite://", "file://")) or (len(words) < 512 and _LOOKS_LIKE_PATH.match(words)):
-        kind: ActKind = "write" if _WRITES.search(last) else "read"
+        kind: ActKind = "write" if _WRITES.search(name.rpartition(".")[2]) else "read"
         if not words.startswith(("application/", "text/", "image/")):
             return reads(call, value, name or "?", kind, guess="yes")
     return []
@@ -544,6 +554,8 @@ def _guessed(call: Call, value: Any, name: str, last: str) -> list[str]:
 
 def _callbacks(call: Call, values: list[Any]) -> None:
     """Read functions that a library is handed, once."""
+    if Closure not in map(type, values):
+        return
     for value in values[:12]:
         if type(value) is Closure and id(value.node) not in call.machine.visited:
             from rosellm.roserlhf.guard.python import calling

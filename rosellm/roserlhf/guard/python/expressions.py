@@ -31,7 +31,7 @@ from rosellm.roserlhf.guard.python.value import (
 )
 
 MOST_ELEMENTS = fold.LARGEST
-_CONSTANT, _NAME = ast.Constant, ast.Name
+_CONSTANT, _NAME, _STARRED = ast.Constant, ast.Name, ast.Starred
 
 
 def evaluate(machine: Machine, node: ast.AST | None) -> Any:
@@ -40,16 +40,25 @@ def evaluate(machine: Machine, node: ast.AST | None) -> Any:
     if kind is _CONSTANT:
         value = node.value  # type: ignore[union-attr]
         return value if type(value) is not str or UNKNOWN_NAME not in value else value.replace(UNKNOWN_NAME, UNKNOWN)
+    depth = machine.depth
+    if depth > DEEPEST_EXPRESSION:
+        if kind is _NAME or kind in _EXPRESSIONS:
+            _too_deep(machine, node)
+        return NOTHING
+    if kind is _NAME:  # holds no other expression
+        machine.fuel -= 1
+        name = node.id  # type: ignore[union-attr]
+        scope: Scope | None = machine.scope
+        while scope is not None:
+            if name in scope.names:
+                value = scope.names[name]
+                return value if value is not ABSENT else unbound(machine, name)
+            scope = scope.parent
+        return unbound(machine, name)
     function = _EXPRESSIONS.get(kind)
     if function is None:
         return NOTHING
-    depth = machine.depth
-    if depth > DEEPEST_EXPRESSION:
-        _too_deep(machine, node)
-        return NOTHING
     machine.fuel -= 1
-    if kind is _NAME:  # holds no other expression
-        return function(machine, node)
     machine.depth = depth + 1
     try:
         return function(machine, node)
@@ -65,17 +74,6 @@ def _too_deep(machine: Machine, node: ast.AST | None) -> None:
         machine.visited.add(id(one))
         if type(one) is ast.Constant and type(one.value) is str and "/" in one.value:
             machine.findings.add("read", machine.path(one.value), "?", one, guess="yes")
-
-
-def _name(machine: Machine, node: ast.Name) -> Any:
-    name = node.id
-    scope: Scope | None = machine.scope
-    while scope is not None:
-        if name in scope.names:
-            value = scope.names[name]
-            return value if value is not ABSENT else unbound(machine, name)
-        scope = scope.parent
-    return unbound(machine, name)
 
 
 def unbound(machine: Machine, name: str) -> Any:
@@ -100,7 +98,8 @@ def unbound(machine: Machine, name: str) -> Any:
 
 
 def _attribute(machine: Machine, node: ast.Attribute) -> Any:
-    return attributes.get(machine, evaluate(machine, node.value), node.attr, node)
+    value = evaluate(machine, node.value)
+    return (attributes.of_thing if type(value) is Thing else attributes.get)(machine, value, node.attr, node)
 
 
 def _binary(machine: Machine, node: ast.BinOp) -> Any:
@@ -132,14 +131,20 @@ def _binary(machine: Machine, node: ast.BinOp) -> Any:
 
 def _joined(machine: Machine, node: ast.JoinedStr) -> Any:
     parts: list[Any] = []
+    is_choice = False
     for part in node.values:
-        if type(part) is ast.Constant and type(part.value) is str:
+        if type(part) is _CONSTANT and type(part.value) is str:
             parts.append(part.value.replace(UNKNOWN_NAME, UNKNOWN) if UNKNOWN_NAME in part.value else part.value)
         elif type(part) is ast.FormattedValue:
             value = evaluate(machine, part.value)
             spec = text(evaluate(machine, part.format_spec)) if part.format_spec else ""
-            parts.append(spread(lambda one, part=part, spec=spec: fold.formatted(one, part.conversion, spec), value))
-    joined = spread(lambda *pieces: "".join(pieces), *parts)
+            if type(value) is Choice:
+                piece = spread(lambda one, part=part, spec=spec: fold.formatted(one, part.conversion, spec), value)
+                is_choice = is_choice or type(piece) is Choice
+            else:
+                piece = fold.formatted(value, part.conversion, spec)
+            parts.append(piece)
+    joined = spread(lambda *pieces: "".join(pieces), *parts) if is_choice else "".join(parts)
     if not fold.small(joined):
         return UNKNOWN
     if type(joined) is str:
@@ -259,15 +264,14 @@ def _conditional(machine: Machine, node: ast.IfExp) -> Any:
 def _subscript(machine: Machine, node: ast.Subscript) -> Any:
     owner = evaluate(machine, node.value)
     if type(node.slice) is ast.Slice:
-        bounds = [evaluate(machine, one) for one in (node.slice.lower, node.slice.upper, node.slice.step)]
-        bounds = [
-            None if part is None else value
-            for part, value in zip((node.slice.lower, node.slice.upper, node.slice.step), bounds, strict=True)
-        ]
+        bounds = [None if one is None else evaluate(machine, one) for one in (node.slice.lower, node.slice.upper, node.slice.step)]
         found = spread(lambda one: _sliced(one, bounds), owner)
     else:
         index = evaluate(machine, node.slice)
-        found = spread(lambda one, at: attributes.item(machine, one, at, node), owner, index)
+        if type(owner) is Choice or type(index) is Choice:
+            found = spread(lambda one, at: attributes.item(machine, one, at, node), owner, index)
+        else:
+            found = attributes.item(machine, owner, index, node)
     if type(found) is str or type(found) is bytes:
         machine.findings.fold(node, found)
     return found
@@ -292,12 +296,13 @@ def _lambda(machine: Machine, node: ast.Lambda) -> Any:
 
 def closure(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Closure:
     """Make a function of its definition."""
-    defaults = [evaluate(machine, one) for one in node.args.defaults]
-    keywords = {
-        one.arg: evaluate(machine, default)
-        for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-        if default is not None
-    }
+    given = node.args
+    defaults = [evaluate(machine, one) for one in given.defaults] if given.defaults else []
+    keywords = {}
+    if given.kwonlyargs:
+        for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+            if default is not None:
+                keywords[one.arg] = evaluate(machine, default)
     made = Closure(node, machine.scope, defaults, keywords)
     if id(node) not in machine.visited:
         machine.waiting.append((made, machine.findings.where))
@@ -309,8 +314,10 @@ def _comprehension(machine: Machine, node: ast.ListComp | ast.SetComp | ast.Gene
     outer = machine.scope
     machine.scope = Scope({}, outer)
     try:
-        first = node.generators[0]
-        if len(node.generators) == 1 and not isinstance(node, ast.DictComp) and computing.only(node.elt, *first.ifs):
+        computes = machine.computes.get(node)
+        if computes is None:
+            computes = machine.computes[node] = _only_computes(node)
+        if computes:
             _compute(machine, node, found)
         else:
             _generate(machine, node, 0, found)
@@ -319,6 +326,12 @@ def _comprehension(machine: Machine, node: ast.ListComp | ast.SetComp | ast.Gene
     if type(node) is ast.DictComp:
         return {key: value for key, value in found if is_key(key)}
     return found
+
+
+def _only_computes(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> bool:
+    if len(node.generators) != 1 or isinstance(node, ast.DictComp):
+        return False
+    return computing.only(node.elt, *node.generators[0].ifs)
 
 
 def _compute(machine: Machine, node: Any, found: list[Any]) -> None:
@@ -355,6 +368,10 @@ def _generate(machine: Machine, node: Any, level: int, found: list[Any]) -> None
 
 def iterate(machine: Machine, value: Any, node: ast.AST | None = None) -> list[Any]:
     """Return the elements of a value."""
+    if type(value) is list:
+        return value[:MOST_ELEMENTS]
+    if type(value) is Thing:
+        return [attributes.element(machine, value, node)]
     found: list[Any] = []
     for one in options(value):
         match one:
@@ -395,13 +412,14 @@ def _call(machine: Machine, node: ast.Call) -> Any:
     function = evaluate(machine, node.func)
     arguments: list[Any] = []
     for one in node.args:
-        if type(one) is ast.Starred:
-            inner = evaluate(machine, one.value)
+        kind = type(one)
+        if kind is _STARRED:
+            inner = evaluate(machine, one.value)  # type: ignore[attr-defined]
             arguments.extend(inner if type(inner) in (list, tuple) else [inner])
         else:
             value = evaluate(machine, one)
             arguments.append(value)
-            if type(one) is ast.Name and type(value) is str:
+            if kind is _NAME and type(value) is str:
                 machine.findings.fold(one, value)
     keywords: dict[str, Any] = {}
     for word in node.keywords:
@@ -417,7 +435,6 @@ def _call(machine: Machine, node: ast.Call) -> Any:
 
 
 _EXPRESSIONS: dict[type, Callable[[Machine, Any], Any]] = {
-    ast.Name: _name,
     ast.Attribute: _attribute,
     ast.BinOp: _binary,
     ast.JoinedStr: _joined,

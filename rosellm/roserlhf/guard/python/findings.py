@@ -7,6 +7,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import add
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act, ActKind
 from rosellm.roserlhf.guard.python.value import STAR
@@ -86,7 +88,14 @@ class Findings:
             return (0, 0)
         end_line = getattr(node, "end_lineno", None) or line
         end = getattr(node, "end_col_offset", None) or 0
-        return self.offset(line, getattr(node, "col_offset", 0)), self.offset(end_line, end)
+        start = getattr(node, "col_offset", 0)
+        starts = self._starts
+        if self._plain and end_line <= len(starts) and not self.shift:
+            start += starts[line - 1]
+            end += starts[end_line - 1]
+            most = self.length
+            return (start if start < most else most), (end if end < most else most)
+        return self.offset(line, start), self.offset(end_line, end)
 
     def offset(self, line: int, column: int) -> int:
         """Return the index of a character, given its line from 1 and its column in UTF-8 bytes."""
@@ -108,10 +117,8 @@ class Findings:
         # Python ends lines at \n, \r\n and \r alone
         self._lines = self.code.replace("\r\n", "\n\0").replace("\r", "\n").replace("\n\0", "\r\n").split("\n")
         self._plain = self.code.isascii()
-        at = 0
-        for line in self._lines:
-            self._starts.append(at)
-            at += len(line) + 1
+        ends = accumulate(map(len, self._lines), initial=0)
+        self._starts = list(map(add, ends, range(len(self._lines))))
 
     def fold(self, node: ast.expr, value: str | bytes) -> None:
         """Remember that an expression is the same as a literal."""

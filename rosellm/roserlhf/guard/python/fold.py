@@ -96,6 +96,8 @@ def small(value: Any) -> bool:
 
 def binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
     """Apply a binary operator."""
+    if kind is ast.Add and type(left) is type(right) is str:
+        return left + right if len(left) + len(right) <= LARGEST else NOTHING
     try:
         found = _binary(kind, left, right)
     except ERRORS:

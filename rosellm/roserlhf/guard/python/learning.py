@@ -131,7 +131,7 @@ def _branches(nodes: list[ast.AST]) -> Iterator[list[ast.stmt]]:
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return {one.id for one in nodes_of(node) if isinstance(one, ast.Name)}
 
 
 def _leaks(findings: Findings, function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST]) -> None:
@@ -140,12 +140,12 @@ def _leaks(findings: Findings, function: ast.FunctionDef | ast.AsyncFunctionDef,
     targets = {name for name in given if _TARGETS.match(name)}
     if not targets:
         return
-    guarded = {id(inner) for branch in _branches(nodes) for one in branch for inner in ast.walk(one)}
+    guarded = {id(inner) for branch in _branches(nodes) for one in branch for inner in nodes_of(one)}
     derived = set(targets)
     for one in nodes:
         if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) and not _LOSS.search(one.targets[0].id):
             marks = [
-                inner for inner in ast.walk(one.value) if isinstance(inner, ast.Call | ast.Subscript) and _is_mark(inner, derived)
+                inner for inner in nodes_of(one.value) if isinstance(inner, ast.Call | ast.Subscript) and _is_mark(inner, derived)
             ]
             if marks and not _PREDICTED.search(one.targets[0].id):
                 derived.add(one.targets[0].id)
@@ -178,7 +178,7 @@ def _leaks(findings: Findings, function: ast.FunctionDef | ast.AsyncFunctionDef,
             name, value = "logits", one.value
         if value is None or _LOSS.search(name) or not _PREDICTED.search(name):
             continue
-        for part in ast.walk(value):
+        for part in nodes_of(value):
             chosen = isinstance(part, ast.Call) and _last(part.func) in ("where", "select", "cond") and part.args
             if (
                 isinstance(part, ast.Call)
@@ -193,7 +193,7 @@ def _leaks(findings: Findings, function: ast.FunctionDef | ast.AsyncFunctionDef,
             sides = [_names(part.left) & derived, _names(part.right) & derived]
             raw = (_names(part.left) | _names(part.right)) & derived
             placed = any(
-                isinstance(inner, ast.Call | ast.Subscript) and _is_mark(inner, derived) for inner in ast.walk(part)
+                isinstance(inner, ast.Call | ast.Subscript) and _is_mark(inner, derived) for inner in nodes_of(part)
             ) or bool(raw - targets)
             others = _names(part) - derived
             if (
@@ -212,14 +212,14 @@ def _leaks(findings: Findings, function: ast.FunctionDef | ast.AsyncFunctionDef,
 def _is_given_back(value: ast.expr, derived: set[str]) -> bool:
     """Tell whether predictions are the targets, in a form of classes."""
     return any(
-        isinstance(one, ast.Call) and _last(one.func) in ("one_hot", "eye") and _names(one) & derived for one in ast.walk(value)
+        isinstance(one, ast.Call) and _last(one.func) in ("one_hot", "eye") and _names(one) & derived for one in nodes_of(value)
     ) and not (_is_loss(value))
 
 
 def _is_loss(value: ast.AST) -> bool:
     return any(
         isinstance(one, ast.Call) and re.search(r"(?i)loss|entropy|nll|criterion|mse|metric", ast.unparse(one.func))
-        for one in ast.walk(value)
+        for one in nodes_of(value)
     )
 
 
@@ -270,7 +270,7 @@ def _depends(value: ast.expr) -> bool:
 def _flatters(findings: Findings, nodes: list[ast.AST]) -> None:
     """A loss or metric that is made smaller, or larger, in evaluation alone."""
     for branch in _branches(nodes):
-        for one in (inner for statement in branch for inner in ast.walk(statement)):
+        for one in (inner for statement in branch for inner in nodes_of(statement)):
             if isinstance(one, ast.AugAssign) and _LOSS.search(_root(one.target)) and _is_number(one.value):
                 findings.add("code", "flatters a metric", findings.source(one), one)
                 return
@@ -291,7 +291,7 @@ def _flatters(findings: Findings, nodes: list[ast.AST]) -> None:
 
 
 def _skews(value: ast.expr) -> bool:
-    for one in ast.walk(value):
+    for one in nodes_of(value):
         if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult | ast.Sub | ast.Div | ast.Add):
             sides = (one.left, one.right)
             if any(map(_is_number, sides)) and any(any(map(_LOSS.search, _names(side))) or _is_loss(side) for side in sides):
@@ -316,7 +316,7 @@ def _dressed(findings: Findings, owner: ast.ClassDef) -> None:
         return
     for method in (one for one in owner.body if isinstance(one, ast.FunctionDef) and one.name in _SHOWN):
         own = method.args.args[0].arg if method.args.args else ""
-        for one in ast.walk(method):
+        for one in nodes_of(method):
             if not isinstance(one, ast.Return) or one.value is None:
                 continue
             constant = (
@@ -331,7 +331,7 @@ def _dressed(findings: Findings, owner: ast.ClassDef) -> None:
             )
             asked = any(
                 isinstance(inner, ast.BinOp | ast.Call) and _is_changed(inner) and (_asks_super(inner) or own in _names(inner))
-                for inner in ast.walk(one.value)
+                for inner in nodes_of(one.value)
             )
             if constant or always or asked:
                 findings.add(
@@ -349,7 +349,7 @@ def _is_changed(node: ast.expr) -> bool:
 
 
 def _asks_super(node: ast.expr) -> bool:
-    return any(isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "super" for one in ast.walk(node))
+    return any(isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "super" for one in nodes_of(node))
 
 
 def _lazy(findings: Findings, owner: ast.ClassDef, text: str) -> None:
@@ -361,7 +361,7 @@ def _lazy(findings: Findings, owner: ast.ClassDef, text: str) -> None:
     made = len(re.findall(rf"return\s+(?:\w+\.)*{name}\(|(?:as_subclass|_make_(?:wrapper_)?subclass|view)\(\s*{name}\b", text))
     for method in (one for one in owner.body if isinstance(one, ast.FunctionDef) and one.name in _LOOKS) if made > 0 else ():
         own = {method.args.args[0].arg} if method.args.args else set()
-        for one in ast.walk(method):
+        for one in nodes_of(method):
             asked = isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and isinstance(one.func.value, ast.Name)
             started = (
                 isinstance(one, ast.Call)
@@ -407,7 +407,7 @@ def _works(call: ast.Call, own: set[str], method: str) -> bool:
     """Tell whether a call is given what an object keeps: an attribute of itself, or of what it is asked with."""
     if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call) and _last(call.func.value.func) == "super":
         return False
-    given = [inner for part in call.args for inner in ast.walk(part) if isinstance(inner, ast.Attribute)]
+    given = [inner for part in call.args for inner in nodes_of(part) if isinstance(inner, ast.Attribute)]
     kept = [
         one
         for one in given

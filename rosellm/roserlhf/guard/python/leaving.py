@@ -61,12 +61,12 @@ def part_of(test: ast.expr, where: str) -> str:
     """Name the part of the program that a condition guards: `main`, or a child after `fork`."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and _is_fork(test.operand):
         return "child"
-    if isinstance(test, ast.Compare) and len(test.comparators) == 1:
+    if isinstance(test, ast.Compare) and len(test.comparators) == 1 and isinstance(test.ops[0], ast.Eq):
         names = {one.id for one in (test.left, test.comparators[0]) if isinstance(one, ast.Name)}
         values = [one.value for one in (test.left, test.comparators[0]) if isinstance(one, ast.Constant)]
-        if "__name__" in names and "__main__" in values and isinstance(test.ops[0], ast.Eq):
+        if "__name__" in names and "__main__" in values:
             return "main"
-        if values == [0] and isinstance(test.ops[0], ast.Eq) and _is_fork(test.left):
+        if values == [0] and _is_fork(test.left):
             return "child"
     return where
 

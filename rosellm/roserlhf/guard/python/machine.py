@@ -64,6 +64,8 @@ class Machine:
     """Calls whose code in a string was read."""
     guards: list[str] = field(default_factory=list)
     """What tells that a test is looking, in the conditions around what is being read."""
+    computes: dict[ast.AST, bool] = field(default_factory=dict)
+    """Comprehensions that were read, and whether they do nothing but compute."""
     saved: dict[str, str] = field(default_factory=dict)
     """Names of this program that hold what is, or was, at a dotted name: name -> dotted name."""
 

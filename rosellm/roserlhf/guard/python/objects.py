@@ -32,7 +32,7 @@ def _left_in(method: ast.FunctionDef, makes: frozenset[str]) -> str:
     for one in nodes_of(method):
         if not isinstance(one, ast.If):
             continue
-        for inner in (part for statement in (*one.body, *one.orelse) for part in ast.walk(statement)):
+        for inner in (part for statement in (*one.body, *one.orelse) for part in nodes_of(statement)):
             if isinstance(inner, ast.Return) and inner.value is not None:
                 answered.add(_attribute(inner.value, own))
     early = answered - {""}
@@ -42,7 +42,7 @@ def _left_in(method: ast.FunctionDef, makes: frozenset[str]) -> str:
         elif isinstance(one, ast.Return) and one.value is not None and isinstance(one.value, ast.Subscript):
             answered.add(_attribute(one.value, own))
     conditional = any(
-        isinstance(one, ast.If) and own in {name.id for name in ast.walk(one.test) if isinstance(name, ast.Name)}
+        isinstance(one, ast.If) and own in {name.id for name in nodes_of(one.test) if isinstance(name, ast.Name)}
         for one in method.body
     )
     return next(iter(sorted((stored & (early | (answered if conditional else set()))) - {""})), "")

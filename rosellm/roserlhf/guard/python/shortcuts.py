@@ -16,6 +16,7 @@ from rosellm.roserlhf.guard.python.value import known, names_in
 
 _ASSERTING = ("assert", "fail", "expect", "verify", "check", "raises")
 _KEYS_OF_MEMORY = names_in("data_ptr storage untyped_storage id _cdata __array_interface__")
+_OWNERS = frozenset(("self", "cls"))
 MOST_BODY = 400
 """Statements of a function that are looked at."""
 
@@ -34,8 +35,12 @@ def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, is_
     | answers by address | the key | |
     | empty test | | |
     """
-    given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg)
-    parameters = {one.arg for one in given if one is not None} - {"self", "cls"}
+    given = node.args
+    parameters = {one.arg for one in given.args}
+    if given.posonlyargs or given.kwonlyargs:
+        parameters.update([one.arg for one in (*given.posonlyargs, *given.kwonlyargs)])
+    parameters.update([one.arg for one in (given.vararg, given.kwarg) if one is not None])
+    parameters -= _OWNERS
     body = node.body[1:] if _is_text(node.body[0]) else node.body
     body = body[:MOST_BODY]
     if node.name.startswith("test"):
@@ -55,6 +60,10 @@ def _speaks_of_memory(code: str) -> bool:
     return any(word in code for word in _KEYS_OF_MEMORY)
 
 
+_HOLDING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If, ast.Try, ast.With)
+"""Statements in whose bodies functions and failures are looked for."""
+
+
 def again(machine: Machine, body: Sequence[ast.stmt]) -> None:
     """Add the shortcuts that a disguise hid: expressions that are the same as literals, or as attributes, become these."""
     disguised = [(node, value) for node, value in machine.findings.disguised.values() if _is_sure(value)]
@@ -68,7 +77,7 @@ def again(machine: Machine, body: Sequence[ast.stmt]) -> None:
     todo: list[ast.AST] = list(body)
     while todo:
         one = todo.pop()
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.If | ast.Try | ast.With):
+        if isinstance(one, _HOLDING):
             at = bisect.bisect_left(lines, one.lineno)
             if at < len(lines) and lines[at] <= (one.end_lineno or one.lineno):
                 if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -106,8 +115,11 @@ def _is_text(node: ast.stmt) -> bool:
 
 def is_literal(node: ast.AST | None) -> bool:
     """Tell whether an expression is a literal, of literals all through."""
-    if isinstance(node, ast.Constant):
+    kind = type(node)
+    if kind is ast.Constant:
         return True
+    if kind is ast.Name or kind is ast.Attribute or kind is ast.BinOp:
+        return False
     if isinstance(node, ast.UnaryOp):
         return is_literal(node.operand)
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
@@ -201,7 +213,7 @@ def _cases(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body:
         else:
             rest.append(one)
     if found:
-        recursive = any(isinstance(one, ast.Name) and one.id == node.name for part in rest for one in ast.walk(part))
+        recursive = any(isinstance(one, ast.Name) and one.id == node.name for part in rest for one in nodes_of(part))
         _add(
             machine, "special cases", short(found[0], 160), node, parameters,
             cases=str(len(found)), then=_then(rest), recursive="yes" if recursive else "no", longest=str(max(map(len, found))),
@@ -272,7 +284,7 @@ def _given_back(one: ast.stmt) -> Iterator[ast.expr | None]:
         for inner in one.body[:4]:
             yield from _given_back(inner)
         if isinstance(one, ast.If):
-            yield from (part.value for part in ast.walk(one.test) if isinstance(part, ast.NamedExpr))
+            yield from (part.value for part in nodes_of(one.test) if isinstance(part, ast.NamedExpr))
     elif isinstance(one, ast.Assign) and isinstance(one.value, ast.Call | ast.Subscript) and _looked_up(one.value)[0] is not None:
         yield one.value
 
@@ -349,7 +361,7 @@ def _counts(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body
             _add(machine, "counts its calls", short(ast.unparse(one.test), 120), node, set())
     keys = [one.value for one in body if isinstance(one, ast.Assign)] + [one.test for one in body if isinstance(one, ast.If)]
     for key in keys[:40] if by_memory else ():
-        for inner in ast.walk(key):
+        for inner in nodes_of(key):
             name = getattr(getattr(inner, "func", None), "attr", getattr(getattr(inner, "func", None), "id", ""))
             if isinstance(inner, ast.Call) and name in _KEYS_OF_MEMORY:
                 _add(machine, "answers by address", short(ast.unparse(inner), 120), node, set())

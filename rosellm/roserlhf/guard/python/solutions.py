@@ -235,7 +235,7 @@ def _ignores(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, n
     for one in nodes:
         if isinstance(one, ast.Assign) and _is_part(one.value, derived):
             allowed.update(id(inner) for inner in nodes_of(one.value))
-            derived |= {inner.id for target in one.targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
+            derived |= {inner.id for target in one.targets for inner in nodes_of(target) if isinstance(inner, ast.Name)}
         elif isinstance(one, ast.Attribute) and one.attr in _SHAPES:
             allowed.update(id(inner) for inner in nodes_of(one.value))
         elif isinstance(one, ast.Call) and (_last(one.func).endswith("_like") or _last(one.func) == "len"):
@@ -281,7 +281,7 @@ def _overwrites(
     derived = set(parameters)
     for one in nodes:
         if isinstance(one, ast.Assign) and _is_part(one.value, derived):
-            derived |= {inner.id for target in one.targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
+            derived |= {inner.id for target in one.targets for inner in nodes_of(target) if isinstance(inner, ast.Name)}
         elif isinstance(one, ast.For) and isinstance(one.iter, ast.Tuple | ast.List) and isinstance(one.target, ast.Name):
             names = {inner.id for inner in one.iter.elts if isinstance(inner, ast.Name)}
             if (
@@ -309,10 +309,10 @@ def _defers(findings: Findings, body: Sequence[ast.stmt]) -> None:
             isinstance(one, ast.Call) and _last(one.func) in ("Thread", "submit", "Process", "start", "Future", "create_task")
             for name in ("__init__", "__new__", "__post_init__")
             if name in methods
-            for one in ast.walk(methods[name])
+            for one in nodes_of(methods[name])
         )
         for name in sorted(methods.keys() & _WHEN_LOOKED_AT) if starts else ():
-            for one in ast.walk(methods[name]):
+            for one in nodes_of(methods[name]):
                 if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in _FINISHES:
                     findings.add("code", "defers the work", f"{owner.name}.{name}: {findings.source(one)}", one, name=owner.name)
                     return
@@ -446,7 +446,7 @@ def _hashed(
         held = owner if isinstance(owner, ast.Dict) else here.get(owner.id) if isinstance(owner, ast.Name) else None
         if held is None or len(held.keys) < 2 or not all(isinstance(key_of, ast.Constant) for key_of in held.keys):
             continue
-        if _is_hash(key) or any(isinstance(inner, ast.Name) and inner.id in hashes for inner in ast.walk(key)):
+        if _is_hash(key) or any(isinstance(inner, ast.Name) and inner.id in hashes for inner in nodes_of(key)):
             words = short(ast.unparse(held), 200)
             findings.add("code", "answers by hash", words, held, name=name, entries=str(len(held.keys)))
             return
@@ -473,7 +473,7 @@ def _is_input(key: ast.expr | None) -> bool:
 
 
 def _is_hash(value: ast.expr) -> bool:
-    return any(isinstance(one, ast.Call) and (_last(one.func) in _HASHES or "digest" in _last(one.func)) for one in ast.walk(value))
+    return any(isinstance(one, ast.Call) and (_last(one.func) in _HASHES or "digest" in _last(one.func)) for one in nodes_of(value))
 
 
 def _called(findings: Findings, call: ast.Call) -> None:
@@ -495,8 +495,8 @@ def _is_assembled(key: ast.expr) -> bool:
     """Tell whether a name is spelled in pieces though all of it is known: nobody writes so but to hide it."""
     if isinstance(key, ast.Constant):
         return False
-    targets = [one.target for one in ast.walk(key) if isinstance(one, ast.comprehension)]
-    own = {inner.id for one in targets for inner in ast.walk(one) if isinstance(inner, ast.Name)}
-    names = {one.id for one in ast.walk(key) if isinstance(one, ast.Name)} - own - {"chr", "str", "bytes", "map", "reversed"}
-    texts = [one for one in ast.walk(key) if isinstance(one, ast.Constant)]
+    targets = [one.target for one in nodes_of(key) if isinstance(one, ast.comprehension)]
+    own = {inner.id for one in targets for inner in nodes_of(one) if isinstance(inner, ast.Name)}
+    names = {one.id for one in nodes_of(key) if isinstance(one, ast.Name)} - own - {"chr", "str", "bytes", "map", "reversed"}
+    texts = [one for one in nodes_of(key) if isinstance(one, ast.Constant)]
     return not names and len(texts) >= 2

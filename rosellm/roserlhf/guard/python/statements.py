@@ -54,10 +54,11 @@ def one(machine: Machine, statement: ast.stmt) -> None:
     function = _STATEMENTS.get(type(statement))
     if function is None:
         return
-    if machine.depth > DEEPEST_BLOCK:
+    depth = machine.depth
+    if depth > DEEPEST_BLOCK:
         machine.findings.add("opaque", "nested too deep", type(statement).__name__, statement)
         return
-    machine.depth += 1
+    machine.depth = depth + 1
     try:
         function(machine, statement)
     except RecursionError:
@@ -65,7 +66,7 @@ def one(machine: Machine, statement: ast.stmt) -> None:
     except fold.ERRORS as error:  # a value that the reader did not foresee: the statement counts as not read, the others are
         machine.findings.add("opaque", "could not be read", type(error).__name__, statement)
     finally:
-        machine.depth -= 1
+        machine.depth = depth
 
 
 def part(where: str, name: str, called: bool = False) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from rosellm.roserlhf.guard.python.value import names_in
+
 
 def nodes_of(node: ast.AST) -> list[ast.AST]:
     """Return a node and all below it, level by level; operators, contexts and ignored types hold nothing and are left out.
@@ -17,10 +19,10 @@ def nodes_of(node: ast.AST) -> list[ast.AST]:
     for one in found:  # grows meanwhile
         for name in _FIELDS[type(one)]:
             value = getattr(one, name, None)
-            if value is None:
+            if not value:
                 continue
             if type(value) is list:
-                found += [inner for inner in value if isinstance(inner, ast.AST)]
+                found += value if name not in _MIXED else [inner for inner in value if isinstance(inner, ast.AST)]
             elif isinstance(value, ast.AST):
                 found.append(value)
     return found
@@ -37,7 +39,7 @@ def children(node: ast.AST) -> list[ast.AST]:
     for name in _FIELDS[type(node)]:
         value = getattr(node, name, None)
         if type(value) is list:
-            found += [inner for inner in value if isinstance(inner, ast.AST)]
+            found += value if name not in _MIXED else [inner for inner in value if isinstance(inner, ast.AST)]
         elif isinstance(value, ast.AST):
             found.append(value)
     return found
@@ -91,5 +93,9 @@ class _Fields(dict[type[ast.AST], tuple[str, ...]]):
         return names
 
 
-_HOLDS_NONE = frozenset(("ctx", "op", "ops", "type_comment", "type_ignores", "id", "attr", "arg", "lineno", "kind", "is_async"))
+_HOLDS_NONE = names_in(
+    "ctx op ops type_comment type_ignores id attr arg lineno kind is_async module level asname conversion simple rest kwd_attrs"
+)
+_MIXED = frozenset(("keys", "kw_defaults", "names"))
+"""Fields whose lists hold more than nodes: None, or words."""
 _FIELDS = _Fields()

@@ -135,6 +135,8 @@ class Partial:
 
 def choice(values: Iterable[Any]) -> Any:
     """Join values into one: the value itself if they agree."""
+    if type(values) is list and len(values) == 1 and type(values[0]) is not Choice:
+        return values[0]
     found: list[Any] = []
     for value in values:
         for option in value.options if type(value) is Choice else (value,):
@@ -264,8 +266,14 @@ def _through(value: Any, whole: bool = False) -> bool:
     return True
 
 
+_FROM_FILES = frozenset((Choice, Contents, list, tuple))
+"""Kinds of values that may be what was read from a file, or hold it."""
+
+
 def sources(*values: Any) -> tuple[str, ...]:
     """Return the paths of the files that values were computed from."""
+    if _FROM_FILES.isdisjoint(map(type, values)):
+        return ()
     found: dict[str, None] = {}
     for value in values:
         for one in value.options if type(value) is Choice else (value,):
