@@ -33,16 +33,27 @@ _LITERALS: Final = frozenset(
 def fields(shell: Shell, nodes: list[Node]) -> list[Value]:
     """Expand the words of a command; nodes without a gap between them are one word."""
     found: list[Value] = []
-    parts: list[Node] = []
-    end = -1
-    for node in nodes:
-        if node.start_byte != end and parts:
-            found += word(shell, parts)
-            parts = []
-        parts.append(node)
-        end = node.end_byte
-    if parts:
-        found += word(shell, parts)
+    at, count = 0, len(nodes)
+    while at < count:
+        node = nodes[at]
+        first, at = at, at + 1
+        while at < count and nodes[at].start_byte == node.end_byte:
+            node = nodes[at]
+            at += 1
+        if at - first > 1:
+            found += word(shell, nodes[first:at])
+            continue
+        form = node.type
+        if form == "command_name" and node.child_count == 1:
+            only = node.child(0)
+            if only is not None:
+                node, form = only, only.type
+        if form == "word" or form == "number":
+            literal = shell.source.data[node.start_byte : node.end_byte].decode("utf-8", "surrogatepass")
+            if "\\" not in literal and literal[:1] != "~" and "{" not in literal:
+                found.append((literal,))
+                continue
+        found += word(shell, [node])
     return found
 
 
@@ -51,18 +62,11 @@ def word(shell: Shell, nodes: list[Node]) -> list[Value]:
     if len(nodes) == 1:
         node = nodes[0]
         form = node.type
-        if form == "command_name" and node.child_count == 1:
-            node = node.children[0]
-            form = node.type
-        if form == "word" or form == "number":
-            literal = shell.source.of(node)
-            if "\\" not in literal and literal[:1] != "~" and "{" not in literal:
-                return [(literal,)]
-        elif form == "string":
+        if form == "string":
             quoted: list[Segment] = []
             _string(shell, node, quoted)
             return quoted[0][1] if len(quoted) == 1 and quoted[0][0] == QUOTED else _fields(shell, quoted)
-        elif form == "raw_string":
+        if form == "raw_string":
             return [(shell.source.of(node)[1:-1],)]
     segments: list[Segment] = []
     for node in nodes:
