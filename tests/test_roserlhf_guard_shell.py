@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.scene import Scene
 from rosellm.roserlhf.guard.shell import acts_of_shell
-from rosellm.roserlhf.guard.shell.command import plain_words
+from rosellm.roserlhf.guard.shell.plain import plain_words, tree_of
+from rosellm.roserlhf.guard.shell.scan import scan
 from rosellm.roserlhf.guard.shell.shell import Shell
 from rosellm.roserlhf.guard.shell.statements import execute
-from rosellm.roserlhf.guard.shell.syntax import parse
+from rosellm.roserlhf.guard.shell.syntax import _parser, parse
 from rosellm.roserlhf.guard.shell.words import fields
 
 
@@ -271,7 +273,7 @@ def test_plain_words_are_those_of_the_grammar() -> None:
     taken = 0
     for _ in range(2_000):
         words = ["".join(part() for _ in range(chance.choice([1, 1, 2]))) for _ in range(chance.randint(1, 4))]
-        source = parse(" ".join([chance.choice(["grep", "./a.b", "time", "if", "export"]), *words]))
+        source = parse(" ".join([chance.choice(["grep", "./a.b", "time", "if", "export"]), *words, "; ls $x"]))
         assert source is not None
         for node in source.root.children:
             plain = plain_words(source.data[node.start_byte : node.end_byte]) if node.type == "command" else None
@@ -280,6 +282,37 @@ def test_plain_words_are_those_of_the_grammar() -> None:
                 assert fields(shell, node.children) == [(word,) for word in plain]
                 taken += 1
     assert taken > 500
+
+
+def test_trees_of_plain_texts_are_those_of_the_grammar() -> None:
+    """Long lists are one node there and nest in the grammar; the texts are those whose trees differ most easily, too."""
+    chance = random.Random(5)
+    firsts = ["echo", "ls", "./a.b", "X1", "true", "if", "time", "for", "export", "test", "eval", "in", "do", "select", "coproc"]
+    words = ["-a", "a.py", "'a b'", '"&& x"', '"it\'s"', "in", "done", "=", "A=1", "5", "*", "'<<E'", "==", '"{a,b} #("']
+
+    def shape(node: Any) -> tuple[Any, ...]:
+        parts = [shape(one) if one.is_named else (one.type,) for one in node.children] if node.type in _SHAPED else []
+        if node.type == "list" and parts[0][0] == "list":
+            parts[:1] = parts[0][3]
+        return node.type, node.start_byte if node.type != "program" else 0, node.end_byte, parts
+
+    taken = 0
+    for _ in range(6_000):
+        text = chance.choice(["", " ", "\n"])
+        for _ in range(chance.randint(1, 5)):
+            first = chance.choice(firsts if not chance.randrange(20) else firsts[:5])
+            text += " ".join([first, *chance.choices(words, k=chance.randint(0, 3))])
+            text += chance.choice([" && ", " | ", "|", " || ", "; ", ";", "\n", "\n\n  ", " ;\n", " |\n ", ""])
+        if (tree := tree_of(text)) is not None:
+            scanned = scan(text)
+            assert scanned is not None
+            assert (scanned.text, scanned.documents) == (text, {})
+            assert shape(tree) == shape(_parser().parse(text.encode()).root_node)
+            taken += 1
+    assert taken > 500
+
+
+_SHAPED = frozenset(["program", "list", "pipeline"])
 
 
 @pytest.mark.parametrize("words", ['"$A  "', '"  $A"', '"  $A  "', '"$A"', '" $A\t$A "', '"a  "', '"  a"'])

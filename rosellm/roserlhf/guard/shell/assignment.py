@@ -25,7 +25,7 @@ def assign(shell: Shell, node: Node, *, exported: bool = False, quiet: bool = Fa
     """Read `name=value`, `name+=value`, `name[i]=value`, `name=(...)`; return the name and its value."""
     name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
     name = shell.source.of(name_node) if name_node is not None else ""
-    adds = "+=" in [child.type for child in node.children]
+    adds = shell.source.data.find(b"+=", node.start_byte, node.end_byte) >= 0 and "+=" in [one.type for one in node.children]
     if value_node is not None and value_node.type == "array":
         values = fields(shell, value_node.named_children)
         before = shell.state.get("array", name, []) if adds else []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell.assignment import assign, forget, set_variable
 from rosellm.roserlhf.guard.shell.language import run_file, unknown_program
+from rosellm.roserlhf.guard.shell.plain import PlainCommand, plain_words
 from rosellm.roserlhf.guard.shell.program import interpret
 from rosellm.roserlhf.guard.shell.redirect import redirections
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
@@ -34,11 +35,6 @@ _QUIET: Final = names(
     """cd echo printf test [ true false : export set unset local declare typeset readonly read shift return exit break continue
     pushd popd dirs alias unalias let wait shopt sleep command builtin eval . source"""
 )
-_BARE: Final = r"[\w./:=,@%+*-]"
-_QUOTED: Final = r"""(?:'[^'\\\n\x80-\xff]*'|"[^"\\$`\n\x80-\xff]*")"""
-_PLAIN: Final = re.compile(f"[A-Za-z][\\w./-]*(?: +(?:{_BARE}+|{_QUOTED}{_BARE}*)(?:{_QUOTED}{_BARE}*)*)*".encode())
-_PLAIN_WORD: Final = re.compile(rf"(?:{_BARE}+|{_QUOTED}{_BARE}*)(?:{_QUOTED}{_BARE}*)*", re.ASCII)
-_PLAIN_QUOTES: Final = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 MOST_WORDS: Final = 4_000
 """Words of one command that are read."""
 
@@ -47,7 +43,7 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     """Read a simple command with its redirections."""
     source = shell.source
     start, end = node.start_byte, node.end_byte
-    plain = plain_words(source.data[start:end])
+    plain = node.words if isinstance(node, PlainCommand) else plain_words(source.data[start:end])
     if plain is not None:
         shell.span = source.where(start, end)
         if not redirects:
@@ -87,27 +83,6 @@ def _redirected(shell: Shell, words: list[Value], redirects: list[Node], before:
     with redirections(shell, redirects) as redirected:
         shell.span = span
         return redirected.out(run_words(shell, [*words, *redirected.words] if redirected.words else words, before))
-
-
-def plain_words(command: bytes) -> list[str] | None:
-    """Return the words of a command in which nothing is to be expanded; None of any other.
-
-    Example:
-        >>> plain_words(b"grep -n 'a b' --in=\"c\" src/*.py"), plain_words(b"grep $x"), plain_words(b"A=1 make")
-        (['grep', '-n', 'a b', '--in=c', 'src/*.py'], None, None)
-    """
-    if _PLAIN.fullmatch(command) is None:
-        return None
-    text = command.decode()
-    if "'" not in text and '"' not in text:
-        return text.split()
-    words: list[str] = _PLAIN_WORD.findall(text)
-    for at, word in enumerate(words):
-        if "'" not in word and '"' not in word:
-            continue
-        whole = word[0] in "'\"" and word.find(word[0], 1) == len(word) - 1
-        words[at] = word[1:-1] if whole else _PLAIN_QUOTES.sub(r"\1\2", word)
-    return words
 
 
 def assignments_alone(shell: Shell, node: Node) -> list[Node]:

@@ -9,7 +9,7 @@ from typing import Final
 from rosellm.roserlhf.guard.act import UNKNOWN, ActKind
 from rosellm.roserlhf.guard.content.place import process_in
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
-from rosellm.roserlhf.guard.shell.value import ANYTHING, Value, known
+from rosellm.roserlhf.guard.shell.value import ANYTHING, Value, known, names
 
 _NOWHERE: Final = frozenset(["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full"])
 _STDIN: Final = frozenset(["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
@@ -33,6 +33,12 @@ _START_UP: Final = frozenset([
     "gitconfig", "gdbinit", "lldbinit", "jq", "rprofile", "renviron", "rspec", "hspec",
     "busted", "pdbrc", "bazelrc", "login", "zprofile", "pam_environment",
 ])  # fmt: skip
+_DATA: Final = names("bin dat raw img iso gz bz2 xz zst zip 7z png jpg jpeg gif bmp ico webp pdf mp3 mp4 wav ttf otf woff woff2")
+"""Extensions of data that no program runs or loads as objects."""
+_SMALL: Final = 256
+"""Characters of data of which it pays to tell whether they are text."""
+_IN_A_ROW: Final = re.compile(r"[\t\n\r -~]{12}")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _CONTENT: Final = 400
 _LINES: Final = 64
 
@@ -124,6 +130,9 @@ def read_content(shell: Shell, path: str, content: str, *, known: bool = True) -
     if shell.state.get("read", path) == content:
         return
     shell.state.set("read", path, content)
+    if language in _DATA and _is_binary(content):
+        shell.note_run(content)
+        return
     if language == "shell":
         before, shell.traits = shell.traits, {**shell.traits, "in_file": path}
         mark, stdin = shell.state.mark(), shell.stdin
@@ -135,6 +144,16 @@ def read_content(shell: Shell, path: str, content: str, *, known: bool = True) -
             shell.traits, shell.stdin = before, stdin
     else:
         shell.read(language if language in ("python", "patch") else path, content, "file", in_file=path)
+
+
+def _is_binary(content: str) -> bool:
+    """Tell of data that are no text that no program can be spelled in them: nowhere are enough letters in a row.
+
+    Example:
+        >>> _is_binary("print(1)\\n" * 99), _is_binary("\\0\\x93a" * 99), _is_binary("\\0\\x93a" * 99 + "<?php eval(f());?>")
+        (False, True, False)
+    """
+    return len(content) >= _SMALL and _IN_A_ROW.search(content) is None and len(_CONTROL.findall(content)) * 10 > len(content)
 
 
 def language_of(path: str, content: str) -> str:

@@ -31,6 +31,8 @@ DEEPEST: Final = 120
 """Brackets and quotes within each other that are followed."""
 _BRACKETS: Final = frozenset(['"', "`", "$((", "$(", "${", "((", "(", ")", "}"])
 """What may begin or end what the text is inside of."""
+_NESTS: Final = frozenset("'\"`\\#{")
+"""What may begin that in which parentheses are letters, or what nests otherwise."""
 _WORDS: Final = frozenset(["", "(", "`"])
 """What words are inside of where they are not quoted."""
 
@@ -150,9 +152,22 @@ def _stays(text: str) -> bool:
     """
     if "<<" in text or "\\\n" in text or "\n\\" in text:
         return False
-    if 2 * (text.count("(") + text.count("`") + text.count("${")) >= DEEPEST - 2:
+    if 2 * (text.count("(") + text.count("`") + text.count("${")) >= DEEPEST - 2 and not _shallow(text):
         return False
     return not ("$" in text and _GLUED.search(text)) and not ("{" in text and _BRACES.search(text))
+
+
+def _shallow(text: str) -> bool:
+    """Tell of a text in which nothing but parentheses nests that they do not nest too deeply."""
+    if not _NESTS.isdisjoint(text):
+        return False
+    depth = 0
+    for part in text.split(")"):
+        depth += part.count("(")
+        if depth >= DEEPEST - 2:
+            return False
+        depth = max(depth - 1, 0)
+    return True
 
 
 def _respell(text: str, token: str, start: int, edits: _Edits) -> None:

@@ -80,8 +80,10 @@ class Shell:
             self.decoded[text] = how
             self.act("decode", shortened(text), how, text=text[:_LONGEST_DECODED])
 
-    def _note_run(self, code: str) -> None:
+    def note_run(self, code: str) -> None:
         """Note of payloads that were hidden that they are read as code now: their acts say what they do."""
+        if not self.decoded:
+            return
         for at, act in enumerate(self.acts):
             if act.kind == "decode" and "runs" not in act.traits and (text := act.traits.get("text", "").strip()) and text in code:
                 self.acts[at] = replace(act, traits={**act.traits, "runs": "yes"})
@@ -180,8 +182,7 @@ class Shell:
             self.act("opaque", "shell code nested too deeply")
             return ANYTHING
         via, self.via = self.via, (*self.via, *disguise, "shell")
-        if self.decoded:
-            self._note_run(code)
+        self.note_run(code)
         self.depth += 1
         mark = self.state.mark()
         try:
@@ -204,8 +205,7 @@ class Shell:
         if self.depth + self.scene.depth >= DEEPEST:
             self.act("opaque", f"{language} code nested too deeply")
             return []
-        if self.decoded:
-            self._note_run(code)
+        self.note_run(code)
         via = (*self.via, *disguise)
         given = {**self.traits, **traits}
         found = [

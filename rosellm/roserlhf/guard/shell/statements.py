@@ -63,13 +63,11 @@ def _assign_before(shell: Shell, node: Node) -> None:
 def _sequence(shell: Shell, node: Node) -> Value:
     printed: list[Value] = []
     children = node.children
-    after = iter(children)
-    next(after, None)
-    for child in children:
-        following = next(after, None)
+    signs = shell.source.data.find(b"&", node.start_byte, node.end_byte) >= 0
+    for at, child in enumerate(children, 1):
         if not child.is_named:
             continue
-        if following is not None and following.type == "&":
+        if signs and at < len(children) and children[at].type == "&":
             printed.append(_background(shell, child))
             continue
         found = execute(shell, child)

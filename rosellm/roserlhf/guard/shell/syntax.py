@@ -6,9 +6,10 @@ import bisect
 import functools
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from rosellm.roserlhf.errors import missing_extra
+from rosellm.roserlhf.guard.shell.plain import tree_of
 from rosellm.roserlhf.guard.shell.scan import HereDocument, scan
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ def parse(text: str, span: tuple[int, int] | None = None) -> Source | None:
         MissingExtraError: tree-sitter is not installed.
     """
     text = text.replace("\0", " ").replace("\r\n", " \n")
+    if text.count("|") <= MOST_PIPES and (tree := tree_of(text)) is not None:
+        return Source(text, text.encode(), {}, cast("Node", tree), span)
     scanned = scan(text)
     if scanned is None:
         return None

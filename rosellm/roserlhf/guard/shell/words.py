@@ -13,7 +13,7 @@ from rosellm.roserlhf.guard.shell.escapes import ansi
 from rosellm.roserlhf.guard.shell.parameter import parameter
 from rosellm.roserlhf.guard.shell.shell import Shell
 from rosellm.roserlhf.guard.shell.text import expand
-from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined, known, mapped, split
+from rosellm.roserlhf.guard.shell.value import ANYTHING, BLANKS, NOTHING, Value, joined, known, mapped, split
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -24,6 +24,7 @@ Segment = tuple[int, list[Value]]
 _ESCAPED: Final = re.compile(r"\\(\n|[\s\S])")
 _IN_QUOTES: Final = re.compile(r'\\([$`"\\\n])')
 _STAR: Final = re.compile(r"\$(?:\*|\{\*\}|\{\w+\[\*\]\})")
+_BLANK: Final = frozenset(BLANKS)
 _FIRST_PLACE: Final = 0xF0000
 _LITERALS: Final = frozenset(
     ["word", "number", "variable_name", "special_variable_name", "file_descriptor", "test_operator", "regex", "brace_expression"]
@@ -33,16 +34,27 @@ _LITERALS: Final = frozenset(
 def fields(shell: Shell, nodes: list[Node]) -> list[Value]:
     """Expand the words of a command; nodes without a gap between them are one word."""
     found: list[Value] = []
-    parts: list[Node] = []
-    end = -1
-    for node in nodes:
-        if node.start_byte != end and parts:
-            found += word(shell, parts)
-            parts = []
-        parts.append(node)
-        end = node.end_byte
-    if parts:
-        found += word(shell, parts)
+    at, count = 0, len(nodes)
+    while at < count:
+        node = nodes[at]
+        first, at = at, at + 1
+        while at < count and nodes[at].start_byte == node.end_byte:
+            node = nodes[at]
+            at += 1
+        if at - first > 1:
+            found += word(shell, nodes[first:at])
+            continue
+        form = node.type
+        if form == "command_name" and node.child_count == 1:
+            only = node.child(0)
+            if only is not None:
+                node, form = only, only.type
+        if form == "word" or form == "number":
+            literal = shell.source.data[node.start_byte : node.end_byte].decode("utf-8", "surrogatepass")
+            if "\\" not in literal and literal[:1] != "~" and "{" not in literal:
+                found.append((literal,))
+                continue
+        found += word(shell, [node])
     return found
 
 
@@ -51,18 +63,11 @@ def word(shell: Shell, nodes: list[Node]) -> list[Value]:
     if len(nodes) == 1:
         node = nodes[0]
         form = node.type
-        if form == "command_name" and node.child_count == 1:
-            node = node.children[0]
-            form = node.type
-        if form == "word" or form == "number":
-            literal = shell.source.of(node)
-            if "\\" not in literal and literal[:1] != "~" and "{" not in literal:
-                return [(literal,)]
-        elif form == "string":
+        if form == "string":
             quoted: list[Segment] = []
             _string(shell, node, quoted)
             return quoted[0][1] if len(quoted) == 1 and quoted[0][0] == QUOTED else _fields(shell, quoted)
-        elif form == "raw_string":
+        if form == "raw_string":
             return [(shell.source.of(node)[1:-1],)]
     segments: list[Segment] = []
     for node in nodes:
@@ -105,7 +110,8 @@ def _fields(shell: Shell, segments: list[Segment]) -> list[Value]:
     """Put the segments of a word together; split what is not quoted."""
     if len(segments) == 1 and segments[0][0] == SPLIT:
         value = segments[0][1][0]
-        if len(value) > 1 or set(shell.separators).isdisjoint(value[0]):
+        separators = shell.separators
+        if len(value) > 1 or (_BLANK if separators is BLANKS else frozenset(separators)).isdisjoint(value[0]):
             return [value] if value != NOTHING else []
     done: list[Value] = []
     parts: list[Value] = []
@@ -277,12 +283,13 @@ def _of_parameter(shell: Shell, inner: str, into: list[Segment]) -> None:
 
 def _substitution(shell: Shell, node: Node, into: list[Segment]) -> None:
     """`$(...)` and backticks: what the commands inside print."""
-    text = shell.source.of(node).lstrip()
-    if text.startswith("`") and "\\" in text:
-        from rosellm.roserlhf.guard.shell.text import substituted
+    if shell.source.data.find(b"\\", node.start_byte, node.end_byte) >= 0:
+        text = shell.source.of(node).lstrip()
+        if text.startswith("`"):
+            from rosellm.roserlhf.guard.shell.text import substituted
 
-        into.append((SPLIT, [substituted(shell, re.sub(r"\\([$`\\])", r"\1", text[1:-1]))]))
-        return
+            into.append((SPLIT, [substituted(shell, re.sub(r"\\([$`\\])", r"\1", text[1:-1]))]))
+            return
     span, stdin, program = shell.span, shell.stdin, shell.program
     mark = shell.state.mark()
     printed: list[Value] = [shell.run(child) for child in node.named_children]
