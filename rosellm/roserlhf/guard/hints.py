@@ -40,7 +40,9 @@ class _StandIns(dict[int, str]):
 
     def __missing__(self, place: int) -> str:
         letter = chr(place)
-        found = _ODD if letter in _FOLDED or letter.isdecimal() else LETTER if letter.isalnum() else BLANK if letter.isspace() else SIGN
+        found = (
+            _ODD if letter in _FOLDED or letter.isdecimal() else LETTER if letter.isalnum() else BLANK if letter.isspace() else SIGN
+        )
         if len(self) >= _MOST_CHARACTERS:
             self.clear()
         self[place] = found

@@ -209,8 +209,10 @@ def _known_again(bare: str) -> Iterator[Act]:
     kept -= {"int", "char", "double", "float", "long", "void", "const", "unsigned"}
     if not kept:
         return
-    sizes = {name for groups in pattern(_SIZES).findall(bare) for name in groups if name}
+    sizes: set[str] | None = None
     for condition in _some(_COMPARED, bare):
+        if not any(name in condition.group(1) for name in kept):
+            continue
         for found in pattern(_EQUAL).finditer(condition.group(1)):
             left, right = [one for one in found.groups() if one][:2]
             names = [pattern(r"^[&*(]*(\w+)").findall(one)[0:1] for one in (left, right)]
@@ -218,12 +220,13 @@ def _known_again(bare: str) -> Iterator[Act]:
                 continue
             first, second = names[0][0], names[1][0]
             other = second if first in kept else first if second in kept else ""
-            if (
-                other
-                and other not in kept
-                and other not in sizes
-                and not pattern(r"^(?:NULL|nullptr|nil|null|None|true|false|undefined|\d+|[A-Z][A-Z\d_]+)$").search(other)
-            ):
+            if not other or other in kept:
+                continue
+            if sizes is None:
+                sizes = {name for groups in pattern(_SIZES).findall(bare) for name in groups if name}
+            if other not in sizes and not pattern(
+                r"^(?:NULL|nullptr|nil|null|None|true|false|undefined|\d+|[A-Z][A-Z\d_]+)$"
+            ).search(other):
                 yield Act("code", "keeps results", found.group(0)[:120], span=condition.span(), traits={"by": "comparison"})
                 return
 

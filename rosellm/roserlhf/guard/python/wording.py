@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from rosellm.roserlhf.guard.hints import Hints
 
+
 class _Words(Hints):
     def may_hold(self, text: str, number: int) -> bool:
         """Tell whether a text may spell it; letters beyond ASCII may stand for others in names."""
