@@ -54,7 +54,7 @@ _STAND_INS = _StandIns()
 
 @lru_cache(_MOST_TEXTS)
 def in_ascii(text: str) -> str | None:
-    r"""Return a text, place by place, in which RE2 finds whatever `re` finds in the given one, and perhaps more; None if there is none.
+    r"""Return a text, place by place, in which RE2 finds what `re` finds in the given one, and perhaps more; None if there is none.
 
     Patterns may not name letters beyond ASCII, nor what stands for them here among what they leave out: `[^_]`.
 
