@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rosellm.roserlhf.guard.content import canned, cases, changes, kept, measured, surrender
+from rosellm.roserlhf.guard.content import canned, cases, changes, joined, kept, measured, remarks, source, surrender
 from rosellm.roserlhf.guard.content.fragment import dedented
 from rosellm.roserlhf.guard.hints import BLANK, LETTER, SIGN, Hints, in_ascii
 from rosellm.roserlhf.guard.patterns import pattern
@@ -144,6 +144,18 @@ def test_every_call_that_was_seen(ascii_texts: list[str]) -> None:
         assert not surrender._SUCCESS.search(text) or any(word in text for word in surrender._WORDS), text
         assert len(canned._NUMBER.findall(text)) < canned.LEAST_NUMBERS or canned._has_numbers(text), text
         assert not canned._PRINTS.search(text) or any(word in text for word in canned._WORDS), text
+
+
+def test_what_has_no_bound_on_its_length_finds_the_same_where_nothing_is_longer(ascii_texts: list[str]) -> None:
+    for text in ascii_texts[::3]:
+        said = pattern(source._IMPORTS_OF_ANY_LENGTH).findall(text)
+        if not any(len(line) > source.LONGEST_IMPORT or max(map(len, names)) > source.LONGEST_MODULE for line, *names in said):
+            assert said == pattern(source._IMPORTS).findall(text)
+        if max(map(len, text.split("\n"))) <= remarks.LONGEST:
+            assert pattern(remarks._REMARK_OF_ANY_LENGTH).findall(text) == pattern(remarks._REMARK).findall(text)
+        assert not pattern(joined._CALL).search(text) or any(word in text for word in joined._CALLED)
+        assert not pattern(source._AT_START).search(text) or any(word in text for word in source._STARTS)
+        assert not pattern(source._PATH).search(text) or text.startswith(source._ROOTS)
 
 
 CHANGES = (

@@ -29,7 +29,7 @@ from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.content.unpaid import acts_of_unpaid
 from rosellm.roserlhf.guard.looks import language_of_look
-from rosellm.roserlhf.guard.patterns import PatternSet, pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, loosened, pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 MOST_MATCHES = 200
@@ -40,11 +40,22 @@ LONGEST_FILLED = 20_000
 """Characters of code in which constants are filled in."""
 MOST_CONSTANTS = 40
 LONGEST_DETAIL = 400
-_IMPORTS = (
-    r"(?m)^\s*(?:pub )?(?:import|use|using|extern crate|require_relative|require|#\s*include|open|from)\b([^\n({]{1,120})"
-    r"|\b(?:require|import)\s*\(\s*[\"'`]([^\"'`\n]{1,80})|\bfrom\s+[\"']([^\"'\n]{1,80})"
-    r"|^\s*(?:[\w.]+\s+)?\"([\w./-]{1,80})\"\s*$"
-)
+LONGEST_IMPORT, LONGEST_MODULE = 120, 80
+"""Characters of a line that imports, of a name in quotes."""
+
+
+def _imports(line: str, name: str) -> str:
+    """Return a pattern of what imports, with how many characters a line and a name may have."""
+    return (
+        r"(?m)^\s*(?:pub )?(?:import|use|using|extern crate|require_relative|require|#\s*include|open|from)\b([^\n({]" + line + ")"
+        r"|\b(?:require|import)\s*\(\s*[\"'`]([^\"'`\n]" + name + r")|\bfrom\s+[\"']([^\"'\n]" + name + ")"
+        r"|^\s*(?:[\w.]+\s+)?\"([\w./-]" + name + r")\"\s*$"
+    )
+
+
+_IMPORTS = _imports(f"{{1,{LONGEST_IMPORT}}}", f"{{1,{LONGEST_MODULE}}}")
+_IMPORTS_OF_ANY_LENGTH = _imports("+", "+")
+"""The same where nothing is longer, which is faster."""
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DOTTED = ("lean", "v", "agda", "lagda", "idr", "hs", "thy", "fst", "ml", "dfy", "why")
 _IMPORTED = (
@@ -172,7 +183,12 @@ def _edited(found: list[Act], literals: list[Literal], scene: Scene) -> Iterator
 
 def _imported(bare: str) -> Iterator[Act]:
     """Yield one act for all modules, crates and headers that code names where it imports."""
-    found = [next(one for one in words if one) for words in pattern(_IMPORTS).findall(bare) if any(words)]
+    said = pattern(_IMPORTS_OF_ANY_LENGTH).findall(bare)
+    if any(len(line) > LONGEST_IMPORT or max(map(len, names)) > LONGEST_MODULE for line, *names in said):
+        said = pattern(_IMPORTS).findall(bare)
+    found = [next(one for one in words if one) for words in said if any(words)]
+    if not found:
+        return
     names = dict.fromkeys(_WORD.findall("\n".join(found)))
     names |= {
         one.partition("_v")[0]: None for one in names if "_v" in one and pattern(r"_v\d+$").search(one)
@@ -319,7 +335,11 @@ def _at_start(bare: str, start: int, end: int) -> bool:
     if not bare[begin : begin + 1].isspace() and "=>" not in bare[begin:start]:
         return True
     before = bare[max(0, start - 500) : start]
-    return any(word in before for word in _STARTS) and pattern(_AT_START).search(before) is not None
+    return (
+        any(word in before for word in _STARTS)
+        and pattern(loosened(_AT_START)).search(before) is not None
+        and pattern(_AT_START).search(before) is not None
+    )
 
 
 @cache
