@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from rosellm.roserlhf.guard.content import canned, cases, changes, joined, kept, measured, remarks, source, surrender
+from rosellm.roserlhf.guard.content import canned, cases, changes, generated, joined, kept, measured, remarks, source, surrender
 from rosellm.roserlhf.guard.content.fragment import dedented
-from rosellm.roserlhf.guard.hints import BLANK, LETTER, SIGN, Hints, in_ascii
+from rosellm.roserlhf.guard.hints import BLANK, LETTER, SIGN, Hints, first, in_ascii
 from rosellm.roserlhf.guard.patterns import pattern
 
 DATA = Path(__file__).parent / "data" / "guard"
@@ -156,6 +156,13 @@ def test_what_has_no_bound_on_its_length_finds_the_same_where_nothing_is_longer(
         assert not pattern(joined._CALL).search(text) or any(word in text for word in joined._CALLED)
         assert not pattern(source._AT_START).search(text) or any(word in text for word in source._STARTS)
         assert not pattern(source._PATH).search(text) or text.startswith(source._ROOTS)
+
+
+@pytest.mark.parametrize("words", [generated._PAIRED, surrender._HINT])
+def test_re2_finds_first_what_re_finds(words: re.Pattern[str], ascii_texts: list[str], wide_texts: list[str]) -> None:
+    for text in (*ascii_texts[::3], *wide_texts):
+        found, same = words.search(text), first(words, text)
+        assert (found and (found.span(), found.group())) == (same and (same.span(), text[same.start() : same.end()]))
 
 
 CHANGES = (

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
+from rosellm.roserlhf.guard.hints import first
 
 MOST_SOURCES = 400
 MOST_TABLES = 40
@@ -55,7 +56,7 @@ def tables_made(acts: Iterable[Act], said: str) -> Iterator[Act]:
     written = [act for act in acts if act.kind == "write" and _is_table(act)]
     if not written:
         return
-    paired = _PAIRED.search(said)
+    paired = first(_PAIRED, said)
     if paired is None:
         return
     at = {id(act): place for place, act in enumerate(acts)}

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import Hints, in_ascii, with_blanks
+from rosellm.roserlhf.guard.hints import Hints, first, in_ascii, with_blanks
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 60_000
@@ -76,7 +76,7 @@ def acts_of_surrender(code: str) -> Iterator[Act]:
     code = code[:LONGEST]
     if not any(word in code for word in _WORDS) or not (_HINTS.may_hold(code, _HANDLED) and _HINTS.may_hold(code, _ENDED)):
         return
-    if not code.isascii() and not _HINT.search(code):
+    if not code.isascii() and not first(_HINT, code):
         return
     for count, found in enumerate(_handlers(code)):
         if count >= MOST:
