@@ -67,7 +67,7 @@ def tables_made(acts: Iterable[Act], said: str) -> Iterator[Act]:
         before = (one for one in sources if (unordered or at[id(one)] < at[id(target)]) and one.target != target.target)
         source = next((one for one in before if one.traits.get("in_file", "") == inside), None)
         if source is not None:
-            traits = {"source": source.target, "in_file": target.target, "paired": paired.group(0), "by_file": inside}
+            traits = {"source": source.target, "in_file": target.target, "paired": paired.group(0) or "", "by_file": inside}
             detail = f"{target.target} <- {source.target}"
             yield Act("code", "table from tests", detail, target.argument, target.span, target.via, traits)
 
