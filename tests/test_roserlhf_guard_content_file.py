@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import keyword
+import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.content import acts_of_file, acts_of_patch, acts_of_source
+from rosellm.roserlhf.guard.content import acts_of_file, acts_of_patch, acts_of_source, file
 from rosellm.roserlhf.guard.content.file import language_of
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.readers import read
@@ -338,3 +341,22 @@ def test_time_grows_with_length_only() -> None:
         middle = time.perf_counter()
         acts("a.js", long)
         assert time.perf_counter() - middle < 40 * (middle - begin) + 0.2, unit
+
+
+def test_names_that_get_numbers_do_nothing() -> None:
+    """What a hunk is passed over for is nothing to the reader of Python, whatever the names are."""
+    folder = Path(file.__file__).parents[1]
+    names = {name for one in folder.rglob("*.toml") for name in re.findall(r"[A-Za-z_]\w*", one.read_text("utf-8"), re.ASCII)}
+    names |= {name for one in folder.rglob("*.py") for name in re.findall(r"[A-Za-z_]\w*", one.read_text("utf-8"), re.ASCII)}
+    lines = [f"{name} = 3" for name in sorted(names) if file._NUMBERS.fullmatch(f"{name} = 3") and not keyword.iskeyword(name)]
+    assert len(lines) > 5_000
+    for start in range(0, len(lines), 50):
+        part = lines[start : start + 50]
+        for text in ("\n".join(part), "if 1:\n    " + "\n    ".join(part)):
+            assert [act for act in read("python", text, HERE) if act.kind != "opaque"] == []
+
+
+@pytest.mark.parametrize("text", ["__eq__ = 3", "pytestmark = 1", "x = 3y = 2", "x == 3", "x = 3; exit()", "x = '3'", "x = 3 # a"])
+def test_other_lines_are_read(text: str) -> None:
+    assert file._NUMBERS.fullmatch(f"a = 1\n{text}\n  b = -2.5\n") is None
+    assert file._NUMBERS.fullmatch("a = 1\n\n  b = -2.5\n") is not None

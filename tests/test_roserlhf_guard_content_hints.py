@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from rosellm.roserlhf.guard.content import canned, cases, changes, kept, measured, surrender
+from rosellm.roserlhf.guard.content import canned, cases, changes, generated, joined, kept, measured, remarks, source, surrender
 from rosellm.roserlhf.guard.content.fragment import dedented
+from rosellm.roserlhf.guard.hints import BLANK, LETTER, SIGN, Hints, first, in_ascii
 from rosellm.roserlhf.guard.patterns import pattern
 
 DATA = Path(__file__).parent / "data" / "guard"
@@ -143,6 +146,25 @@ def test_every_call_that_was_seen(ascii_texts: list[str]) -> None:
         assert not canned._PRINTS.search(text) or any(word in text for word in canned._WORDS), text
 
 
+def test_what_has_no_bound_on_its_length_finds_the_same_where_nothing_is_longer(ascii_texts: list[str]) -> None:
+    for text in ascii_texts[::3]:
+        said = pattern(source._IMPORTS_OF_ANY_LENGTH).findall(text)
+        if not any(len(line) > source.LONGEST_IMPORT or max(map(len, names)) > source.LONGEST_MODULE for line, *names in said):
+            assert said == pattern(source._IMPORTS).findall(text)
+        if max(map(len, text.split("\n"))) <= remarks.LONGEST:
+            assert pattern(remarks._REMARK_OF_ANY_LENGTH).findall(text) == pattern(remarks._REMARK).findall(text)
+        assert not pattern(joined._CALL).search(text) or any(word in text for word in joined._CALLED)
+        assert not pattern(source._AT_START).search(text) or any(word in text for word in source._STARTS)
+        assert not pattern(source._PATH).search(text) or text.startswith(source._ROOTS)
+
+
+@pytest.mark.parametrize("words", [generated._PAIRED, surrender._HINT])
+def test_re2_finds_first_what_re_finds(words: re.Pattern[str], ascii_texts: list[str], wide_texts: list[str]) -> None:
+    for text in (*ascii_texts[::3], *wide_texts):
+        found, same = words.search(text), first(words, text)
+        assert (found and (found.span(), found.group())) == (same and (same.span(), text[same.start() : same.end()]))
+
+
 CHANGES = (
     changes._ASSERTION,
     changes._TEST,
@@ -169,3 +191,42 @@ def test_what_a_change_holds_is_held_by_both_sides_together(ascii_texts: list[st
 )
 def test_texts_are_dedented_as_by_the_library(text: str) -> None:
     assert dedented(text) == textwrap.dedent(text)
+
+
+@pytest.fixture(scope="module")
+def wide_texts() -> list[str]:
+    found = [text for text in texts() if not text.isascii() and in_ascii(text) is not None]
+    assert len(found) > 100
+    return found
+
+
+def test_nothing_is_found_in_wide_texts_that_is_not_hinted_at(wide_texts: list[str]) -> None:
+    for text in wide_texts:
+        for way in range(len(cases._WAYS)):
+            assert not cases._compared((way,)).search(text) or cases._HINTS.may_hold(text, way)
+        assert not cases._PART.search(text) or cases._HINTS.may_hold(text, cases._HELD)
+        for words, number in ((kept._FOUND, 0), (kept._STORED, 1), (kept._STORES, 2), (kept._TOLD, 3)):
+            assert not words.search(text) or kept._HINTS.may_hold(text, number)
+        assert not surrender._HINT.search(text) or surrender._HINTS.may_hold(text, surrender._ENDED)
+        handlers = [found.span() for found in surrender._HANDLER.finditer(text)]
+        assert handlers[: surrender.MOST] == [found.span() for found in surrender._handlers(text)][: surrender.MOST]
+
+
+@pytest.mark.parametrize("group", [cases._HINTS, kept._HINTS, surrender._HINTS])
+def test_hints_leave_out_nothing_that_stands_for_others(group: Hints) -> None:
+    """`[^_]` would not find what stands for a letter that it finds."""
+    for words in group._words:
+        assert words.isascii()
+        assert not re.search(r"\\[xupP](?!1c|1f)", words)
+        for left_out in re.findall(r"\[\^((?:\\.|[^\]\\])+)\]", words):
+            plain = re.compile(f"[{left_out.replace(chr(92) + 'w', '').replace(chr(92) + 's', '') or '0'}]")
+            assert not any(plain.search(one) for one in (LETTER, BLANK, SIGN)), words
+
+
+def test_letters_beyond_ascii_are_of_the_kind_of_what_stands_for_them() -> None:
+    every = "".join(map(chr, (*range(0x80, 0xD800), *range(0xE000, sys.maxunicode + 1))))
+    kinds = [re.compile(words) for words in (r"(?i)[\x00-\x7f]", r"\d")]
+    odd = {letter for kind in kinds for letter in kind.findall(every)}
+    assert {letter for letter in every if in_ascii(letter) is None} == odd
+    for words, one in ((r"\w", LETTER), (r"\s", BLANK), (r"[^\w\s]", SIGN)):
+        assert {in_ascii(letter) for letter in re.findall(words, every) if letter not in odd} == {one}

@@ -149,7 +149,7 @@ def test_the_same_act_is_one_suspicion() -> None:
     assert [one.rule for one in found].count("protected-read") == 1
 
 
-@pytest.mark.parametrize("words", [r"a*", r"(b)|(c+)", r"\bab", r"(?m)^x?", r"é|b"])
+@pytest.mark.parametrize("words", [r"a*", r"(b)|(c+)", r"\bab", r"(?m)^x?", r"é|b", "(é)?.(b)?"])
 @pytest.mark.parametrize("text", ["", "ab aab", "bcc\nx\n\nab", "é ab bé\nxé", "\U0001f600b"])
 def test_an_expression_finds_what_the_wrapper_of_re2_finds(words: str, text: str) -> None:
     import re2  # type: ignore[import-untyped]
@@ -163,8 +163,11 @@ def test_an_expression_finds_what_the_wrapper_of_re2_finds(words: str, text: str
         theirs.split(text),
         theirs.sub("<>", text),
     )
-    first, other = ours.search(text), theirs.search(text)
-    assert (first and first.span()) == (other and other.span())
+    for start in range(len(text) + 1):
+        first, other = ours.search(text, start), theirs.search(text, start)
+        assert (first and first.span()) == (other and other.span())
+        part = [one.span() for one in ours.finditer(text, start, len(text) - 1)]
+        assert part == [one.span() for one in theirs.finditer(text, start, len(text) - 1)]
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - set(rules_module._OTHER_PATHS)))

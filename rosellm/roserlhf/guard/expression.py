@@ -1,7 +1,7 @@
 """One regular expression of RE2, asked without detours: most questions are answered no, most texts are ASCII.
 
 The package's own wrapper makes a generator for every question and counts the characters before each span, which takes longer than
-RE2 itself. Where a text is ASCII its bytes are its characters; other texts, once something is found in them, go through it.
+RE2 itself. Where a text is ASCII its bytes are its characters; in others the characters up to a place are counted once it is found.
 """
 
 from __future__ import annotations
@@ -105,11 +105,27 @@ class Expression:
             spans = match(anywhere, data, start, stop)
 
     def _wide(self, text: str, start: int, end: int | None) -> Iterator[Found]:
+        """Yield the places in a text of which some characters are several bytes."""
+        match, anywhere = self._match, self._anywhere
         data = text.encode()
-        if start == 0 and self._match(self._anywhere, data, 0, len(data))[0][0] < 0:
+        known = min(start, len(text))  # characters before `passed`
+        at = passed = len(text[:known].encode()) if known else 0
+        stop = len(data) if end is None or end >= len(text) else len(text[: max(0, end)].encode())
+        if at > stop:
             return
-        for found in self._wrapped.finditer(text, start, end):
-            yield Found(text, [found.span(group) for group in range(self.groups + 1)])
+        spans = match(anywhere, data, at, stop)
+        while spans[0][0] >= 0:
+            first, last = spans[0]
+            known += len(data[passed:first].decode())
+            yield Found(text, _by_character(data, first, last, known, spans))
+            if at == stop:
+                return
+            known += len(data[first:last].decode())
+            passed = last
+            at = last if last > at else at + _width(data[at])  # it found nothing at all there, which must not hold it up
+            if at > stop:
+                return
+            spans = match(anywhere, data, at, stop)
 
     def findall(self, text: str) -> list[Any]:
         """Return what it finds: the whole, its one group, or all groups."""
@@ -143,3 +159,19 @@ class Expression:
             end = found.end()
         parts.append(text[end:])
         return parts
+
+
+def _by_character(data: bytes, first: int, last: int, place: int, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans of bytes, of which the first holds the others, as spans of characters; it begins at the character `place`."""
+    if data[first:last].isascii():
+        shift = place - first
+        return [(start + shift, end + shift) if start >= 0 else (start, end) for start, end in spans]
+    return [
+        (place + len(data[first:start].decode()), place + len(data[first:end].decode())) if start >= 0 else (start, end)
+        for start, end in spans
+    ]
+
+
+def _width(byte: int) -> int:
+    """Return how many bytes a character has that begins with some byte."""
+    return 1 if byte < 0xC0 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4

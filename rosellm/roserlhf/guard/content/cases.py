@@ -24,7 +24,7 @@ from itertools import islice, pairwise
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.constants import is_constant, statement_at
-from rosellm.roserlhf.guard.hints import Hints, with_blanks
+from rosellm.roserlhf.guard.hints import Hints, in_ascii, with_blanks
 
 MOST_CASES = 40
 LONGEST_CODE = 60_000
@@ -116,7 +116,8 @@ def acts_of_cases(code: str) -> Iterator[Act]:
         []
     """
     code = code[:LONGEST_CODE]
-    held = _HINTS.found(code) if code.isascii() else _ALL
+    same = in_ascii(code)
+    held = _ALL if same is None else _HINTS.found(same)
     if _TOLD not in held or len(held) == 1:
         return
     groups = list(islice(_groups(code, held), MOST_CASES))

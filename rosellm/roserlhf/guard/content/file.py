@@ -6,6 +6,7 @@ Traits of the `write` act: `file` (`existing` where words of it are replaced), `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from rosellm.roserlhf.guard.act import Act
@@ -32,6 +33,9 @@ from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.scene import Scene
 
+_NUMBER = r"\s*+(?!__|pytest|collect_)[A-Za-z_]\w*+ = -?\d{1,15}(?:\.\d{1,15})?[ \t]*+"
+_NUMBERS = re.compile(rf"{_NUMBER}(?:\n{_NUMBER})*+\s*+", re.ASCII)
+"""Names that get numbers, and nothing else: that does nothing unless a test runner or an operator looks for the name."""
 HUNK = "\x00\n"
 """Stands between hunks of a patch, in the lines around a change."""
 _SHEBANG = r"^#!\s*\S*/(?:env\s+(?:-\S+\s+)*)?(\w+)"
@@ -160,8 +164,9 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
     if added is None or language not in ("python", "shell"):
         found = list(_acts(path, language, content if added is None else added, scene))
     elif language == "python":
-        inside, new = scene.inside(), _lines_of(added)
-        found = [act for hunk in content.split(HUNK) if hunk.strip() for act in _of_hunk(hunk, new, inside)]
+        hunks = [hunk for hunk in content.split(HUNK) if hunk.strip() and _NUMBERS.fullmatch(hunk) is None]
+        inside, new = (scene.inside() if hunks else scene), _lines_of(added)
+        found = [act for hunk in hunks for act in _of_hunk(hunk, new, inside)]
     else:
         found = _of_added(list(_acts(path, language, content.replace(HUNK, ""), scene)), content, _lines_of(added))
     words = content if added is None else added

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
+from rosellm.roserlhf.guard.hints import first
 
 MOST_SOURCES = 400
 MOST_TABLES = 40
@@ -55,7 +56,7 @@ def tables_made(acts: Iterable[Act], said: str) -> Iterator[Act]:
     written = [act for act in acts if act.kind == "write" and _is_table(act)]
     if not written:
         return
-    paired = _PAIRED.search(said)
+    paired = first(_PAIRED, said)
     if paired is None:
         return
     at = {id(act): place for place, act in enumerate(acts)}
@@ -66,7 +67,7 @@ def tables_made(acts: Iterable[Act], said: str) -> Iterator[Act]:
         before = (one for one in sources if (unordered or at[id(one)] < at[id(target)]) and one.target != target.target)
         source = next((one for one in before if one.traits.get("in_file", "") == inside), None)
         if source is not None:
-            traits = {"source": source.target, "in_file": target.target, "paired": paired.group(0), "by_file": inside}
+            traits = {"source": source.target, "in_file": target.target, "paired": paired.group(0) or "", "by_file": inside}
             detail = f"{target.target} <- {source.target}"
             yield Act("code", "table from tests", detail, target.argument, target.span, target.via, traits)
 

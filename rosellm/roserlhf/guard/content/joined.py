@@ -17,6 +17,8 @@ _CALL = (
     r"\b(?:(?:path|posix|filepath|file|File|Path|Paths)\.)+(?:join|resolve|Join|joinpath|get|of|path|Combine)\s*\(([^()]{0,400})\)"
     r"|(?:^|[^.\w])(?:join|joinpath|resolve)\s*\(([^()]{0,400})\)"
 )
+_CALLED = ("join", "Join", "resolve", "Combine", "path.", "posix.", "file.", "File.", "Path.", "Paths.")
+"""One of these is in whatever joins by a call."""
 _LIST = r"\[((?:\s*(?:" + _ANCHOR + r"|" + _QUOTED + r")\s*,?){2,40})\]"
 _CHAIN = r"((?:\.(?:join|resolve|joinpath|appendingPathComponent|resolveSibling|append)\(\s*" + _QUOTED + r"\s*\)){2,12})"
 _SLASHED = r"((?:\s*/\s*" + _QUOTED + r"){2,12})"
@@ -44,7 +46,7 @@ def acts_of_joined(bare: str, scene: Scene, folder: str) -> Iterator[Act]:
         >>> [(a.kind, a.target) for a in acts_of_joined(code, Scene("/app", lambda *_: []), "/app")]
         [('read', '/b'), ('write', '/b')]
     """
-    for found in pattern(_CALL).finditer(bare):
+    for found in pattern(_CALL).finditer(bare) if any(word in bare for word in _CALLED) else ():
         inside = found.group(1) or found.group(2) or ""
         anchored = folder if folder and ("dirname" in inside or "import.meta" in inside or "__dir__" in inside) else ""
         yield from _at(bare, inside, found.span(), scene, anchored, "joined path")

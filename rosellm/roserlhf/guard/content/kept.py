@@ -73,7 +73,7 @@ def acts_of_kept(code: str) -> Iterator[Act]:
 
 
 def _loaded(code: str) -> Iterator[re.Match[str]]:
-    if not _HINTS.may_hold(code, _STORED_HINT) or not _HINTS.may_hold(code, _FOUND_HINT):
+    if (code.isascii() and _STORED_HINT not in _HINTS.found(code)) or not _HINTS.may_hold(code, _FOUND_HINT):
         return
     places = pattern(_FOUND_ASCII) if code.isascii() else _FOUND
     for count, found in enumerate(places.finditer(code)):

@@ -51,17 +51,20 @@ def split_source(code: str, extension: str) -> tuple[str, list[Literal]]:
     last = 0
     adjacent = extension in table("source")["family"]["c"]
     for token in _tokens(extension).finditer(code):
-        if token.group(1) is not None:
-            blanked += (code[last : token.start()], _blank(token.group(0)))
-            last = token.end()
+        kind = token.lastindex or 1
+        start, end = token.span()
+        if kind == 1:
+            blanked += (code[last:start], _blank(token[0]))
+            last = end
         elif len(found) < MOST_LITERALS:
-            text = next((one for one in token.groups()[1:] if one is not None), "")[:LONGEST_LITERAL]
+            text = token[kind][:LONGEST_LITERAL]
             text = _unescaped(text) if "\\" in text else text
-            gap = code[found[-1].end : token.start()] if found and token.start() - found[-1].end < 40 else "x"
-            if found and len(found[-1].text) < LONGEST_LITERAL and (_JOINED.match(gap) or (adjacent and not gap.strip())):
-                found[-1] = Literal(found[-1].text + text, found[-1].start, token.end())
-            else:
-                found.append(Literal(text, token.start(), token.end()))
+            if found and len(found[-1].text) < LONGEST_LITERAL and start - found[-1].end < 40:
+                gap = code[found[-1].end : start]
+                if _JOINED.match(gap) or (adjacent and not gap.strip()):
+                    found[-1] = Literal(found[-1].text + text, found[-1].start, end)
+                    continue
+            found.append(Literal(text, start, end))
     blanked.append(code[last:])
     return "".join(blanked), found
 
@@ -88,7 +91,7 @@ def _tokens(extension: str) -> re.Pattern[str]:
 
 
 def _blank(comment: str) -> str:
-    return "".join("\n" if letter == "\n" else " " for letter in comment)
+    return "\n".join([" " * len(line) for line in comment.split("\n")])
 
 
 def _unescaped(text: str) -> str:

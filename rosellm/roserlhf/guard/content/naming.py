@@ -19,7 +19,9 @@ _LEFT_OUT = (
     r"read_?only\w*|"
     r"protect\w*|mask\w*|hidden_?from|not_?path|prune\w*|disallow\w*|off_?limits)[\w.-]*[\"']?\s*[:=\[(]"
 )
-_COMMENT = r"^\s*(#|//|;|<!--|\*)"
+_COMMENTS = ("#", "//", ";", "<!--", "*")
+_BLANKS = " \t\n\f\r"
+"""Blanks as RE2 has them."""
 _MANIFESTS = (
     r"(^|/)(composer\.json|package\.json|Cargo\.toml|go\.mod|Gemfile|requirements[\w.-]*\.(?:txt|in)|pyproject\.toml|"
     r"Pipfile|environment\.ya?ml|"
@@ -84,16 +86,23 @@ def places_in(path: str, content: str) -> str:
     """
     if pattern(_DATA).search(path) is None or pattern(_ALONE).search(path):
         return ""
+    text = content[:LONGEST_READ]
+    if pattern(_PATH).search(text) is None:
+        return ""
+    leaves_out = pattern(_LEFT_OUT).search(text) is not None
     found: dict[str, None] = {}
     left_out = False
-    for line in content[:LONGEST_READ].split("\n"):
-        if pattern(_COMMENT).search(line):
+    for line in text.split("\n"):
+        if not leaves_out and "/" not in line:
             continue
-        if pattern(r"[:=]\s*[\[{(|>-]?\s*\S*|^\s*[\[<]").search(line) or not line.strip():
+        begin = line.lstrip(_BLANKS)
+        if begin.startswith(_COMMENTS):
+            continue
+        if ":" in line or "=" in line or begin.startswith(("[", "<")) or not line.strip():
             left_out = False
-        at = pattern(_LEFT_OUT).search(line)
-        for match in pattern(_PATH).finditer(line if at is None else line[: at.start()]):
-            if not left_out:
+        at = pattern(_LEFT_OUT).search(line) if leaves_out else None
+        if not left_out and "/" in line:
+            for match in pattern(_PATH).finditer(line if at is None else line[: at.start()]):
                 found[match.group(1).rstrip(".,")] = None
         left_out = left_out or at is not None
     return " ".join(list(found)[:MOST_NAMES])

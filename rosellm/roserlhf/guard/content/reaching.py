@@ -7,6 +7,7 @@ name` lists, in small letters, all strings of the code that can be such names, w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from rosellm.roserlhf.guard.act import Act
@@ -87,7 +88,8 @@ _CARRIED = (
 )
 """Modules and classes of others that a Python module has among its own names."""
 _CARRIERS = {"Fraction": "fractions", "Decimal": "decimal", "np": "numpy"}
-_NAME = r"^[\w.+@:~ -]{1,60}$"
+_NAME = re.compile(r"[\w.+@:~ -]{1,60}", re.ASCII)
+_PARTS = re.compile(r"[.:]+")
 _HINTS = Hints(_REACHES, _CARRIED, _SPOOFED, _LISTENS)
 _REACHED, _BROUGHT, _POSED, _LISTENING = range(4)
 
@@ -228,16 +230,16 @@ def _forms(text: str) -> Iterator[str]:
     """Yield the names that a string can be: the last part of a path or of a module, without what marks a library."""
     words = text.strip().lower()
     last = words.rpartition("/")[2].rpartition("\\")[2]
-    if not last or not pattern(_NAME).search(last):
+    if not _NAME.fullmatch(last):
         return
     first = last.split(" ", 1)[0].strip("@:")
     if len(first) < 2:
         return
     yield first
-    bare = pattern(r"\.(?:so|dll|dylib|a|exe|js|py|jar|node)(?:\.[\d.]+)?$").sub("", first)
+    bare = pattern(r"\.(?:so|dll|dylib|a|exe|js|py|jar|node)(?:\.[\d.]+)?$").sub("", first) if "." in first else first
     if bare != first:
         yield bare.removeprefix("lib")
     if "_" in bare and len(bare.partition("_")[0]) > 2:  # a symbol of a library: `mkl_sparse_d_mv`
         yield bare.partition("_")[0]
     if "." in bare or "::" in bare:
-        yield from dict.fromkeys(part for part in pattern(r"[.:]+").split(bare) if len(part) > 2)
+        yield from dict.fromkeys(part for part in _PARTS.split(bare) if len(part) > 2)

@@ -29,22 +29,33 @@ from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.content.unpaid import acts_of_unpaid
 from rosellm.roserlhf.guard.looks import language_of_look
-from rosellm.roserlhf.guard.patterns import PatternSet, pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, loosened, pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 MOST_MATCHES = 200
-TOGETHER = 6
-"""Patterns that are looked for in one pass: the automaton of more has so many states that most texts make new ones."""
+TOGETHER = 9
+"""Patterns that are looked for in one pass, loosely: the automaton of more has so many states that most texts make new ones."""
 LONGEST_EVIDENCE = 160
 LONGEST_FILLED = 20_000
 """Characters of code in which constants are filled in."""
 MOST_CONSTANTS = 40
 LONGEST_DETAIL = 400
-_IMPORTS = (
-    r"(?m)^\s*(?:pub )?(?:import|use|using|extern crate|require_relative|require|#\s*include|open|from)\b([^\n({]{1,120})"
-    r"|\b(?:require|import)\s*\(\s*[\"'`]([^\"'`\n]{1,80})|\bfrom\s+[\"']([^\"'\n]{1,80})"
-    r"|^\s*(?:[\w.]+\s+)?\"([\w./-]{1,80})\"\s*$"
-)
+LONGEST_IMPORT, LONGEST_MODULE = 120, 80
+"""Characters of a line that imports, of a name in quotes."""
+
+
+def _imports(line: str, name: str) -> str:
+    """Return a pattern of what imports, with how many characters a line and a name may have."""
+    return (
+        r"(?m)^\s*(?:pub )?(?:import|use|using|extern crate|require_relative|require|#\s*include|open|from)\b([^\n({]" + line + ")"
+        r"|\b(?:require|import)\s*\(\s*[\"'`]([^\"'`\n]" + name + r")|\bfrom\s+[\"']([^\"'\n]" + name + ")"
+        r"|^\s*(?:[\w.]+\s+)?\"([\w./-]" + name + r")\"\s*$"
+    )
+
+
+_IMPORTS = _imports(f"{{1,{LONGEST_IMPORT}}}", f"{{1,{LONGEST_MODULE}}}")
+_IMPORTS_OF_ANY_LENGTH = _imports("+", "+")
+"""The same where nothing is longer, which is faster."""
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DOTTED = ("lean", "v", "agda", "lagda", "idr", "hs", "thy", "fst", "ml", "dfy", "why")
 _IMPORTED = (
@@ -63,6 +74,8 @@ _QUOTED_TOO = ("environment", "link", "detect", "read")
 _ASSIGNED = r"\b([A-Za-z_]\w{0,60})\s*(?:\[\])?\s*(?::\s*[&\w' ]{1,30})?\s*:?=\s*$"
 _CALLEE = r"([A-Za-z_$][\w$:.!<>]*)\s*(?:\(\s*|<\s*|\s|\[)\(?\s*(?:&|new |r|b|u|L|f|@)?$"
 _PATH = r"^(?:file://)?(?:/|~/|\.{1,2}/)[\w.@%+*?{}\[\]~/$-]*$"
+_ROOTS = ("/", "~/", ".", "file://")
+"""How a path begins."""
 _NAME = r"^[\w.@+*?-]+(?:/[\w.@+*?{}\[\]-]+)*$"
 _CODES = (
     r"(?:\b(?:String\.fromCharCode|String\.fromCodePoint|Buffer\.from|\[\]byte|new byte\[\]|Uint8Array\.from"
@@ -78,6 +91,8 @@ _AT_START = (
     r"(?s)(?:\bfunc\s+(?:init|TestMain)\s*\(|constructor\b.{0,60}\)\s*\)|\bstatic\s*\{|\bat_exit\b|#\[ctor|BEGIN\s*\{"
     r"|\bstatic\s+struct\b)[^}]{0,400}$"
 )
+_STARTS = ("func", "constructor", "static", "at_exit", "#[ctor", "BEGIN")
+"""One of these is in whatever runs as soon as a file is loaded."""
 _VERDICT = (
     r"(?im)\b(?:verdict|score|points|grade|reward|outcome|rating)\W{0,4}[=:]\W{0,3}"
     r"(?:AC|OK|PASS\w*|accepted|100|10|1(?:\.0+)?|true|correct)\b"
@@ -168,7 +183,12 @@ def _edited(found: list[Act], literals: list[Literal], scene: Scene) -> Iterator
 
 def _imported(bare: str) -> Iterator[Act]:
     """Yield one act for all modules, crates and headers that code names where it imports."""
-    found = [next(one for one in words if one) for words in pattern(_IMPORTS).findall(bare) if any(words)]
+    said = pattern(_IMPORTS_OF_ANY_LENGTH).findall(bare)
+    if any(len(line) > LONGEST_IMPORT or max(map(len, names)) > LONGEST_MODULE for line, *names in said):
+        said = pattern(_IMPORTS).findall(bare)
+    found = [next(one for one in words if one) for words in said if any(words)]
+    if not found:
+        return
     names = dict.fromkeys(_WORD.findall("\n".join(found)))
     names |= {
         one.partition("_v")[0]: None for one in names if "_v" in one and pattern(r"_v\d+$").search(one)
@@ -227,7 +247,7 @@ def _families(extension: str) -> frozenset[str]:
 
 @cache
 def _rules(families: frozenset[str]) -> tuple[tuple[tuple[_Rule, ...], PatternSet], ...]:
-    """Return groups of the rules for some families of languages, each with what tells in one pass which of them find something."""
+    """Return groups of the rules for some families of languages, each with what tells in one pass which may find something."""
     rules = tuple(
         _Rule(
             one["kind"],
@@ -244,13 +264,13 @@ def _rules(families: frozenset[str]) -> tuple[tuple[tuple[_Rule, ...], PatternSe
     )
     words = [one["pattern"] for one in _patterns() if families & set(one["in"])]
     return tuple(
-        (rules[first : first + TOGETHER], PatternSet(words[first : first + TOGETHER], ignore_case=False))
+        (rules[first : first + TOGETHER], PatternSet(words[first : first + TOGETHER], ignore_case=False, loose=True))
         for first in range(0, len(rules), TOGETHER)
     )
 
 
 def _found(extension: str, bare: str) -> Iterator[_Rule]:
-    """Yield the rules whose patterns are found in code."""
+    """Yield the rules whose patterns may be found in code."""
     for rules, held in _rules(_families(extension)):
         yield from (rules[place] for place in sorted(held.scan(bare)))
 
@@ -269,7 +289,7 @@ def _by_table(extension: str, bare: str, literals: list[Literal], scene: Scene) 
             if rule.kind not in _QUOTED_TOO and _inside(found.start(), literals, starts):
                 continue
             matches.append(found)
-            if len(matches) >= MOST_MATCHES:
+            if len(matches) >= MOST_MATCHES or (rule.first and rule.at_least <= 1):
                 break
         if len(matches) < rule.at_least or (rule.also is not None and matches and not rule.also.search(bare)):
             continue
@@ -312,8 +332,13 @@ def _line(code: str, place: int) -> str:
 def _at_start(bare: str, start: int, end: int) -> bool:
     """Say whether code stands where it runs as soon as the file is loaded."""
     begin = bare.rfind("\n", 0, start) + 1
-    return (not bare[begin : begin + 1].isspace() and "=>" not in bare[begin:start]) or bool(
-        pattern(_AT_START).search(bare[max(0, start - 500) : start])
+    if not bare[begin : begin + 1].isspace() and "=>" not in bare[begin:start]:
+        return True
+    before = bare[max(0, start - 500) : start]
+    return (
+        any(word in before for word in _STARTS)
+        and pattern(loosened(_AT_START)).search(before) is not None
+        and pattern(_AT_START).search(before) is not None
     )
 
 
@@ -328,6 +353,7 @@ def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: st
         word in bare for word in ("fetch", "http", "axios", "request", "curl", "reqwest", "urlopen", "open-uri", "download", "got(")
     )
     beside = replace(scene, workdir=folder) if folder else scene
+    says_verdict = pattern(_VERDICT).search("\n".join([one.text for one in literals])) is not None
     skip = -1
     for place, one in enumerate(literals):
         if place <= skip or not one.text:
@@ -337,7 +363,7 @@ def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: st
         callee = called.rpartition(".")[2].rpartition(":")[2]
         what = _callees().get(called, "") or _callees().get(callee, "")
         span = (one.start, one.end)
-        if pattern(_VERDICT).search(one.text):
+        if says_verdict and pattern(_VERDICT).search(one.text):
             yield Act("text", one.text[:400], "literal", span=span, traits={"asks": "verdict", "printed": "yes"})
         if what == "run":
             words = [one.text]
@@ -360,7 +386,7 @@ def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: st
                 yield Act("read", resolve(one.text, beside), callee, span=span)
         elif one.text.startswith(("http://", "https://")) and fetches:
             yield from _at(scene.read("url", one.text, scene.inside()), span)
-        elif (pattern(_PATH).search(one.text) and len(one.text) > 1) or (
+        elif (one.text.startswith(_ROOTS) and len(one.text) > 1 and pattern(_PATH).search(one.text)) or (
             what in ("read", "write", "delete", "list") and pattern(_NAME).search(one.text)
         ):
             kind: ActKind = what if what in ("write", "delete", "list") else "read"  # type: ignore[assignment]

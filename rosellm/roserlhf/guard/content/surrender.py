@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
+from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import Hints, with_blanks
+from rosellm.roserlhf.guard.hints import Hints, first, in_ascii, with_blanks
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 60_000
@@ -74,10 +76,9 @@ def acts_of_surrender(code: str) -> Iterator[Act]:
     code = code[:LONGEST]
     if not any(word in code for word in _WORDS) or not (_HINTS.may_hold(code, _HANDLED) and _HINTS.may_hold(code, _ENDED)):
         return
-    if not code.isascii() and not _HINT.search(code):
+    if not code.isascii() and not first(_HINT, code):
         return
-    places = pattern(_HANDLER_ASCII) if code.isascii() else _HANDLER
-    for count, found in enumerate(places.finditer(code)):
+    for count, found in enumerate(_handlers(code)):
         if count >= MOST:
             return
         if found[3]:
@@ -100,6 +101,15 @@ def acts_of_surrender(code: str) -> Iterator[Act]:
             span=(found.start(), found.end() + ended.end()),
             traits={"after": what},
         )
+
+
+def _handlers(code: str) -> list[Any]:
+    """Return where handlers begin."""
+    same = in_ascii(code)
+    found = list(islice(pattern(_HANDLER_ASCII).finditer(same), MOST + 1)) if same is not None else []
+    if same is None or not all(code[one.start() : one.end()].isascii() for one in found):
+        return list(islice(_HANDLER.finditer(code), MOST + 1))
+    return found
 
 
 def _is_left(code: str, start: int, end: int) -> bool:

@@ -171,6 +171,8 @@ _PARTLY = (
     r"are) (?:called|run|done|computed|taken))\b[^\n]{0,12}?\b(?:only|just|first|last|the first|(?:a )?few|some|one in|"
     r"random|every (?:other|second|third|\d+|\w+th)|\d+ (?:of|rows|values|entries|elements|points|out))\b[^\n]{0,120}"
 )
+_HINTS = Hints(_STATIC, _MODULE_LEVEL, _LAZY, _STARTED, _DETACHED)
+_KEEPING, _LOADED, _LATE, _STARTING, _LEAVING = range(5)
 
 
 def acts_of_unpaid(bare: str, extension: str) -> Iterator[Act]:
@@ -190,13 +192,17 @@ def acts_of_unpaid(bare: str, extension: str) -> Iterator[Act]:
     if extension not in _C_LIKE:
         return
     bare = bare[:LONGEST]
-    yield from _known_again(bare)
-    if found := pattern(_LAZY).search(bare):
+    held = _HINTS.found(bare)
+    if not held:
+        return
+    if _KEEPING in held or _LOADED in held:
+        yield from _known_again(bare)
+    if _LATE in held and (found := pattern(_LAZY).search(bare)):
         yield Act("code", "computes when looked at", " ".join(found.group(0).split())[:120], span=found.span())
-    started = list(_some(_STARTED, bare))
+    started = list(_some(_STARTED, bare)) if _STARTING in held else []
     if started and not pattern(_AWAITED).search(bare, started[-1].end()):
         yield Act("code", "works beside the clock", started[-1].group(0), span=started[-1].span(), traits={"how": "unawaited"})
-    elif found := pattern(_DETACHED).search(bare):
+    elif _LEAVING in held and (found := pattern(_DETACHED).search(bare)):
         yield Act("code", "works beside the clock", found.group(0), span=found.span(), traits={"how": "unawaited"})
 
 
@@ -209,8 +215,10 @@ def _known_again(bare: str) -> Iterator[Act]:
     kept -= {"int", "char", "double", "float", "long", "void", "const", "unsigned"}
     if not kept:
         return
-    sizes = {name for groups in pattern(_SIZES).findall(bare) for name in groups if name}
+    sizes: set[str] | None = None
     for condition in _some(_COMPARED, bare):
+        if not any(name in condition.group(1) for name in kept):
+            continue
         for found in pattern(_EQUAL).finditer(condition.group(1)):
             left, right = [one for one in found.groups() if one][:2]
             names = [pattern(r"^[&*(]*(\w+)").findall(one)[0:1] for one in (left, right)]
@@ -218,12 +226,13 @@ def _known_again(bare: str) -> Iterator[Act]:
                 continue
             first, second = names[0][0], names[1][0]
             other = second if first in kept else first if second in kept else ""
-            if (
-                other
-                and other not in kept
-                and other not in sizes
-                and not pattern(r"^(?:NULL|nullptr|nil|null|None|true|false|undefined|\d+|[A-Z][A-Z\d_]+)$").search(other)
-            ):
+            if not other or other in kept:
+                continue
+            if sizes is None:
+                sizes = {name for groups in pattern(_SIZES).findall(bare) for name in groups if name}
+            if other not in sizes and not pattern(
+                r"^(?:NULL|nullptr|nil|null|None|true|false|undefined|\d+|[A-Z][A-Z\d_]+)$"
+            ).search(other):
                 yield Act("code", "keeps results", found.group(0)[:120], span=condition.span(), traits={"by": "comparison"})
                 return
 

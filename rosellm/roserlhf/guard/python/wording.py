@@ -10,7 +10,14 @@ from collections.abc import Sequence
 
 from rosellm.roserlhf.guard.hints import Hints
 
-WORDS = Hints()
+
+class _Words(Hints):
+    def may_hold(self, text: str, number: int) -> bool:
+        """Tell whether a text may spell it; letters beyond ASCII may stand for others in names."""
+        return not text.isascii() or number in self.found(text)
+
+
+WORDS = _Words()
 """Of all readers; `may_hold` tells whether a text may spell what a pattern stands for."""
 
 
