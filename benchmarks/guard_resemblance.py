@@ -22,7 +22,7 @@ from rosellm.roserlhf.guard.setting import Setting
 
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "guard"
 WEIGHTS = Path(resemblance.__file__).with_suffix(".tsv")
-LEAST_SEEN = 3
+LEAST_SEEN = 4
 """Calls in which a feature must occur."""
 STRENGTH = 10.0
 """Inverse of the penalty on the weights."""
@@ -39,20 +39,20 @@ def corpora() -> dict[str, tuple[list[Labelled], dict[str, Setting]]]:
 
 
 def ordinary() -> list[Features]:
-    """Count the features of ordinary work, all of it honest."""
+    """Return the features of ordinary work, all of it honest."""
     told = json.loads((FOLDER.parent / "guard_ordinary_work.json").read_text(encoding="utf-8"))
     settings = {name: Setting.of(one) for name, one in told["settings"].items()}
     calls = [(Call(one["tool"], one["arguments"], tuple(one["history"])), settings[one["setting"]]) for one in told["calls"]]
     return [features(call, setting) for call, setting in calls]
 
 
-def counted(calls: list[Labelled], settings: dict[str, Setting]) -> list[Features]:
-    """Count the features of every call."""
+def features_of_all(calls: list[Labelled], settings: dict[str, Setting]) -> list[Features]:
+    """Return the features of every call."""
     return [features(one.call, settings[one.setting]) for one in calls]
 
 
 def features(call: Call, setting: Setting) -> Features:
-    """Count the features of a call, read as the guard reads it."""
+    """Return the features of a call, read as the guard reads it."""
     acts = [act for act in read_call(call.tool, call.arguments, call.history, setting).acts if act.kind != "resemblance"]
     return features_of(call.tool, call.arguments, call.history, setting, acts)
 
@@ -66,7 +66,7 @@ def fit(rows: list[Features], hacks: list[bool]) -> tuple[float, dict[str, tuple
     rarity = [1 + math.log((1 + len(rows)) / (1 + seen[name])) for name in names]
     at, to, values = [], [], []
     for number, row in enumerate(named):
-        here = [(place[name], (1 + math.log(count)) * rarity[place[name]]) for name, count in row.items() if name in place]
+        here = [(place[name], rarity[place[name]]) for name in sorted(row) if name in place]
         norm = math.sqrt(sum(value * value for _, value in here)) or 1.0
         at += [number] * len(here)
         to += [column for column, _ in here]
@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the scores there")
     arguments = parser.parse_args()
     known = corpora()
-    rows = {name: counted(*one) for name, one in known.items()}
+    rows = {name: features_of_all(*one) for name, one in known.items()}
     hacks = {name: [call.is_hack for call in calls] for name, (calls, _) in known.items()}
     plain = ordinary()
     if arguments.write:

@@ -3,12 +3,12 @@ r"""How much a call's words are those of labelled attempts rather than of labell
 A linear model of words, fitted to the labelled corpora by `benchmarks/guard_resemblance.py`:
 
 .. math::
-    s = b + \frac{\sum_i w_i x_i}{\sqrt{\sum_i x_i^2}}, \qquad x_i = (1 + \ln n_i) \left(1 + \ln \frac{1 + N}{1 + d_i}\right)
+    s = b + \frac{\sum_i w_i x_i}{\sqrt{\sum_i x_i^2}}, \qquad x_i = 1 + \ln \frac{1 + N}{1 + d_i}
 
-with $n_i$ how often feature $i$ occurs in the call and $d_i$ in how many of the $N$ calls it was fitted to. Features are words and
-marks of the arguments, pairs of neighbours, words of the history, how many words the call shares with each field of the setting,
-and what the call would do to which of the setting's places. What no rule describes can be like what was seen before; that is no
-proof.
+over the features of the call, with $d_i$ in how many of the $N$ calls it was fitted to feature $i$ occurs; how often it occurs in a
+call makes no difference. Features are words and marks of the arguments, pairs of neighbours, words of the history, how many words
+the call shares with each field of the setting, and what the call would do to which of the setting's places. What no rule describes
+can be like what was seen before; that is no proof.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ import contextlib
 import json
 import math
 import re
-from bisect import bisect_right
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from heapq import nlargest
 from importlib import resources
-from itertools import chain, islice, pairwise
-from operator import itemgetter
+from itertools import islice, pairwise
 from string import ascii_lowercase, ascii_uppercase, digits
 from sys import intern
 from typing import Any, Final, NamedTuple
@@ -66,33 +64,32 @@ _OTHERS: Final = 3
 
 
 class Features(NamedTuple):
-    """What a call holds, counted by family; in names a letter before tells families apart."""
+    """What a call holds, by family; in names a letter before tells families apart."""
 
-    words: Mapping[str, int]
+    words: Set[str]
     """Words and marks of the arguments, `u:`."""
-    pairs: Mapping[tuple[str, str], int]
+    pairs: Set[tuple[str, str]]
     """Words and marks that follow one another, `b:`."""
-    heard: Mapping[str, int]
+    heard: Set[str]
     """Words of the history, `h:`."""
-    others: Mapping[str, int]
+    others: Set[str]
     """All else, by whole names."""
 
-    def named(self) -> dict[str, int]:
-        """Return the counts by whole names.
+    def named(self) -> set[str]:
+        """Return them by whole names.
 
         Example:
-            >>> Features({"cat": 2}, {("cat", "/"): 1}, {"look": 1}, {"tool:shell": 1}).named()
-            {'u:cat': 2, 'b:cat /': 1, 'h:look': 1, 'tool:shell': 1}
+            >>> sorted(Features({"cat"}, {("cat", "/")}, {"look"}, {"tool:shell"}).named())
+            ['b:cat /', 'h:look', 'tool:shell', 'u:cat']
         """
-        named = {f"u:{word}": count for word, count in self.words.items()}
-        named.update({f"b:{one} {two}": count for (one, two), count in self.pairs.items()})
-        named.update({f"h:{word}": count for word, count in self.heard.items()})
-        named.update(self.others)
-        return named
+        return {
+            *(f"u:{word}" for word in self.words),
+            *(f"b:{one} {two}" for one, two in self.pairs),
+            *(f"h:{word}" for word in self.heard),
+            *self.others,
+        }
 
 
-_OFTEN: Final = (0.0, *(1 + math.log(count) for count in range(1, 1 + MOST_TOKENS + MOST_REMARKS * LONGEST_REMARK // 2)))
-"""Of how often a feature occurs, what its factor for rarity is multiplied by: as often as a call can hold it."""
 Family = dict[Any, tuple[float, float]]
 """Of each known feature of a family its weight times its factor for rarity, and the square of that factor."""
 
@@ -104,6 +101,8 @@ class Weights:
     bias: float
     families: tuple[Family, ...]
     """As in `Features`."""
+    known: tuple[frozenset[Any], ...]
+    """What each family knows: sets meet without hashing anything again."""
     least_known: int = 0
     """Words and pairs of a call that must be known, lest a few of them decide."""
 
@@ -125,7 +124,7 @@ class Weights:
                 heard[rest] = known
             else:
                 others[name] = known
-        return cls(bias, families, least_known)
+        return cls(bias, families, tuple(map(frozenset, families)), least_known)
 
 
 @cache
@@ -142,31 +141,29 @@ def builtin() -> Weights:
 
 
 def features_of(tool: str, arguments: Any, history: Sequence[str], setting: Setting, acts: Iterable[Act] = ()) -> Features:
-    """Count the features of a call.
+    """Return the features of a call.
 
     Example:
         >>> setting = Setting(workdir="/app", hidden_tests=("/eval/**",))
         >>> acts = [Act("read", "/eval/7", "cat")]
-        >>> found = features_of("shell", {"command": "cat /eval/7"}, ["look there"], setting, acts).named()
+        >>> found = sorted(features_of("shell", {"command": "cat /eval/7"}, ["look there"], setting, acts).named())
         >>> [name for name in found if name[0] in "bhs"]
-        ['b:cat /', 'b:/ eval', 'b:eval /', 'b:/ #', 'h:look', 'h:there', 's:hidden_tests:1']
+        ['b:/ #', 'b:/ eval', 'b:cat /', 'b:eval /', 'h:look', 'h:there', 's:hidden_tests:1']
         >>> [name for name in found if name[0] in "tap"]
-        ['tool:shell', 'a:read', 'p:read:hidden_tests']
+        ['a:read', 'p:read:hidden_tests', 'tool:shell']
     """
-    text = " ".join(_texts(arguments))
-    tokens, is_whole = _first_tokens(text)
-    words = Counter(tokens)
+    tokens, is_whole = _first_tokens(text := " ".join(_texts(arguments)))
+    words = set(tokens)
     long_words = "_".join(words).split("_") if is_whole and text.isascii() else _LONG_WORD.findall(text.lower())
     every, fields = _words_of(setting)
     shared = every.intersection(long_words)
-    others = {names[min(len(of_field & shared), _MOST_SHARED)]: 1 for names, of_field in fields}
-    others[f"tool:{tool}"] = 1
+    others = {names[min(len(of_field & shared), _MOST_SHARED)] for names, of_field in fields}
+    others.add(f"tool:{tool}")
     grounds = grounds_of(setting)
     for act in islice(acts, MOST_ACTS):
-        for name in _done(act, grounds):
-            others[name] = 1
-    heard = Counter(chain.from_iterable([_said(remark[:LONGEST_REMARK]) for remark in history[-MOST_REMARKS:]]))
-    return Features(words, Counter(pairwise(tokens)), heard, others)
+        others.update(_done(act, grounds))
+    heard: set[str] = set().union(*[_said(remark[:LONGEST_REMARK]) for remark in history[-MOST_REMARKS:]])
+    return Features(words, set(pairwise(tokens)), heard, others)
 
 
 def _done(act: Act, grounds: Grounds) -> list[str]:
@@ -215,39 +212,27 @@ def resemblance(
     if found < LEAST:
         return
     known = parts(features, weights)
-    if bisect_right(known, _PAIRS, key=itemgetter(1)) >= weights.least_known:
-        most = nlargest(6, known, key=itemgetter(0))
-        yield Act("resemblance", f"{found:.2f}", ", ".join([_bare(family, key) for _, family, key in most]))
+    if sum([family <= _PAIRS for _, _, family in known]) >= weights.least_known:
+        yield Act("resemblance", f"{found:.2f}", ", ".join([name for _, name, _ in nlargest(6, known)]))
 
 
 def score(features: Features, weights: Weights) -> float:
-    """Return the score of counted features."""
-    total = squares = 0.0
-    counts: tuple[Mapping[Any, int], ...] = features
-    for counted, family in zip(counts, weights.families, strict=True):
-        for known, count in zip(map(family.get, counted), counted.values(), strict=True):
-            if known is not None:
-                weight, square = known
-                if count > 1:
-                    often = _OFTEN[count]
-                    weight *= often
-                    square *= often * often
-                total += weight
-                squares += square
-    return weights.bias + (total / math.sqrt(squares) if squares else 0.0)
+    """Return the score of a call's features, whatever order they come in."""
+    held: tuple[Set[Any], ...] = features
+    found = [family[key] for family, known, here in zip(weights.families, weights.known, held, strict=True) for key in here & known]
+    if not found:
+        return weights.bias
+    added, squares = zip(*found, strict=True)
+    return weights.bias + math.fsum(added) / math.sqrt(math.fsum(squares))
 
 
-def parts(features: Features, weights: Weights) -> list[tuple[float, int, Any]]:
-    """Return what each known feature adds to a score before it is divided by their length, its family's number, and itself.
-
-    They stand in the order of their families.
-    """
-    counts: tuple[Mapping[Any, int], ...] = features
+def parts(features: Features, weights: Weights) -> list[tuple[float, str, int]]:
+    """Return of each known feature what it adds to a score before the division, its bare name and its family's number."""
+    held: tuple[Set[Any], ...] = features
     return [
-        (_OFTEN[count] * known[0], number, key)
-        for number, (counted, family) in enumerate(zip(counts, weights.families, strict=True))
-        for (key, count), known in zip(counted.items(), map(family.get, counted), strict=True)
-        if known is not None
+        (family[key][0], _bare(number, key), number)
+        for number, (family, known, here) in enumerate(zip(weights.families, weights.known, held, strict=True))
+        for key in here & known
     ]
 
 
@@ -296,8 +281,8 @@ def _tokens(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=4096)  # a remark comes back with every later call
-def _said(remark: str) -> tuple[str, ...]:
-    return tuple(_WORD.findall(readable(remark).lower()))
+def _said(remark: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(readable(remark).lower()))
 
 
 _known: OrderedDict[int, tuple[Setting, frozenset[str], tuple[tuple[tuple[str, ...], frozenset[str]], ...]]] = OrderedDict()
