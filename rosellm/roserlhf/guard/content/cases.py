@@ -43,13 +43,15 @@ _SAME_NAMES = (
     r"|wcscmp|memcmp|isequal"
     r"|array_equal|Equal|EqualFold|string=\?|equalsIgnoreCase|all\.equal|SequenceEqual)"
 )
+_SIGNED = r"(?:(?=(?:(?!->)[\w*?-]){0,120}+(?![=-]>)[^\w\s|()*?\"'`-])(?:(?![=-]>)[^\s|()\"'`]){1,120}+)"
+"""A word with a sign in it, up to an arrow; bounded, since a whole text may be one word."""
 _WAYS = (
     rf"(?:===?|\beq\b|\bis\b|-eq\b|(?:(?<=\")|(?<=\}}))\s=(?=\s))\s*(?P<after>{_LITERAL})",
     rf"(?P<before>{_TEXT})\s*(?:===?|\beq\b|-eq\b)",
     rf"{_SAME_NAMES}\s*\(?\s*"
     rf"(?:[^()\n,;\"'`]{{1,80}},\s*|[^()\n,;\"'`]{{0,40}}\([^()\n]{{0,40}}\),\s*)?(?P<called>{_LITERAL})",
     rf"\b(?:case|when)\s+(?P<arm>{_TEXT}|{_BRACKETS})\s*(?=:|=>|->|then\b|,|\n)",
-    rf"(?m:^|[{{,])[ \t]*\(?(?P<line>{_TEXT}|{_BRACKETS}|(?:[^\s|()\"'`]*[^\w\s|()*?\"'`-][^\s|()\"'`]*))\s*(?=(?:=>|->)[^\n])",
+    rf"(?m:^|[{{,])[ \t]*\(?(?P<line>{_TEXT}|{_BRACKETS}|{_SIGNED})\s*(?=(?:=>|->)[^\n])",
     rf"(?m:^)[ \t]*(?P<label>{_TEXT}|\d{{5,}})(?=\)[ \t]*\S)",
 )
 """How a literal is compared, the first that fits."""
