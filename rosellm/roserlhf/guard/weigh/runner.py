@@ -229,6 +229,8 @@ def _define(act: Act, view: View) -> str:
         if forged or (alone and "runner" not in view.grounds.open) or act.target.startswith("collect_ignore"):
             return f"{act.target} decides what counts: {forged.group(0) if forged else act.detail}"[:160]
         return ""
+    if act.target == "equality":
+        return _equality(act, view)
     if pattern(_EQUAL).search(act.target):
         return (
             ""
@@ -349,6 +351,15 @@ def _special(act: Act, view: View) -> str:
     if act.target in ("__sub__", "__rsub__", "__abs__", "__round__", "__float__"):
         return f"{act.target} is {detail}" if pattern(r"^always -?0").search(detail) else ""
     return f"{act.target} is {detail}" if act.target == "__class__" and detail.startswith("is") else ""
+
+
+def _equality(act: Act, view: View) -> str:
+    path = full_path(view.file_of(act), view)
+    aside = is_test(path) or is_scratch(path) or pattern(r"(?i)(^|/)(testing|fixtures?|mocks?|matchers?)(/|\.)").search(path)
+    if aside or not is_written(act):
+        return ""
+    wide = "agrees within" in act.detail and pattern(r"(?i)toleran|approx|fuzzy|rounded to|epsilon").search(view.grounds.task)
+    return "" if wide else f"equality that ignores what it compares: {act.detail}"[:200]
 
 
 _COUNTS = (
