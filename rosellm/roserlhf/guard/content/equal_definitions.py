@@ -90,6 +90,8 @@ def equal_definitions(bare: str) -> Iterator[EqualDefinition]:
             if count >= MOST:
                 break
             start = found.end(3)
+            if pattern(_LEFT_OUT).match(bare[start : start + 40]) or (form == "patterns" and pattern(_BARE_KIND).search(found.group(2))):
+                continue
             if form == "indented":
                 body = _indented(bare, found.start(1), start)
             elif form == "end" and found.group(3) != "=":
@@ -97,12 +99,25 @@ def equal_definitions(bare: str) -> Iterator[EqualDefinition]:
             else:
                 opened = found.group(3) == "{" or pattern(r"^\s*\{").match(bare[start : start + 80])
                 start = start if found.group(3) == "{" else start + (opened.end() if opened else 0)
-                body = _braced(bare, start) if opened else pattern(_EXPRESSION).match(bare[start : start + LONGEST_BODY]).group(0)
+                body = _braced(bare, start) if opened else _expression(bare, start)
             own, other = _patterns(found.group(2)) if form == "patterns" else _sides(found.group(2), form == "typed")
             yield EqualDefinition(found.group(1) or "==", own, other, found.group(2), body, found.start(2), start + len(body))
 
 
 _EXPRESSION = r"^\s*(?:[^\n;]*(?:&&|\|\||[=(,|])[ \t]*\n)*[^\n;]*(?:\n[ \t]*(?:&&|\|\||and\b|or\b|[.|])[^\n;]*)*"
+
+
+_LEFT_OUT = r"^\s*(?:default|delete|0)\s*;"
+_BARE_KIND = r"^\s*[A-Z][\w']*\s*==|==\s*[A-Z][\w']*\s*$|^[A-Z][\w']*\s+\S+$"
+"""A constructor that holds nothing: it is equal to itself."""
+
+
+def _expression(bare: str, start: int) -> str:
+    found = pattern(_EXPRESSION).match(bare[start : start + LONGEST_BODY]).group(0)
+    if found.count("{") > found.count("}"):
+        opened = start + found.index("{") + 1
+        return bare[start : opened + len(_braced(bare, opened)) + 1]
+    return str(found)
 
 
 def _braced(bare: str, start: int) -> str:

@@ -32,7 +32,7 @@ _TYPES = (
     rf"|\b{_IT}\s+!is\s+[\w.<>?]+|[$]?{_IT}(?:\?\.|\.|::|->)(?:getClass\(\)|GetType\(\)|class\b|__class__|constructor|runtimeType"
     rf"|javaClass|nil\?|type_id\(\)|\([\w.*]+\))|\b{_IT}\.(?:is_a\?|kind_of\?|instance_of\?|respond_to\?)[ (][^\n)&|;]*\)?"
     rf"|{_IT}\s*(?:===?|!==?|~=)\s*(?:null|nil|None|undefined|nullptr|NULL)\b|\b(?:null|nil|nullptr|NULL)\s*(?:===?|!==?)\s*{_IT}"
-    rf"|\b{_IT}\s+(?:match|switch)\s*\{{(?:\s*case\s+\w+\s*(?::\s*[\w.\[\]]+)?\s*=>\s*(?:true|false)\s*;?)+\s*\}}"
+    rf"|\b{_IT}\s+(?:match|switch)\s*\{{(?:\s*case\s+\w+\s*(?::\s*[\w.\[\]]+)?\s*=>\s*(?:true|false)[\s;]*)+\s*\}}"
 )
 _UNUSED = (
     rf"\(void\)\s*\(?\s*{_IT}\s*\)?\s*;|\b(?:let\s+)?_\w*\s*=\s*&?{_IT}\s*[;\n]|\bdel\s+{_IT}\b|std::ignore\s*=\s*{_IT};"
