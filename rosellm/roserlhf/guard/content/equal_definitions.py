@@ -16,7 +16,7 @@ LONGEST_BODY = 2_000
 _IN = r"\(((?:[^(){};]|\([^(){};]*\))*(?:;[^(){};]*)?)\)"
 """What a function takes."""
 _OUT = (
-    r"(?:\s|const\b|noexcept\b|override\b|final\b|pure\b|nothrow\b|@\w+|throws\b|->\s*[\w:<>?]+|:\s*[\w<>?]+|bool\b|Bool\b"
+    r"(?:\s|const\b|noexcept\b|override\b|final\b|pure\b|nothrow\b|@\w+|throws\b|->\s*[\w:<>?]+|:[ \t]*[\w<>?]+|bool\b|Bool\b"
     r"|int\b|where\b[^{=\n]*)*"
 )
 _OPENS = r"(\{|=>?)"
@@ -30,11 +30,15 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("value", rf"\b({_CALLED}|__eq)\s*[:=]\s*(?:function\s*\w*\s*)?{_IN}\s*(?::\s*\w+)?\s*(\{{|=>)"),
     ("value", rf"\b((?:fn|func|proc)\s*`?(?:\b(?:eq|ne|partial_cmp|cmp|sub|eql)\b|[=!]=|-)`?\*?)\s*(?:<[^>\n]*>)?\s*{_IN}{_OUT}{_OPENS}"),
     ("typed", rf"\bfunc\s*\([^()]*\)\s*(Equals?|Is|Cmp|Compare)\s*{_IN}\s*\w*\s*(\{{)"),
-    ("value", rf"(?m)^[ \t]*(?:@\w+[ \t]+)*{_JULIA}{_IN}(?:[ \t]*where[^=\n]*)?[ \t]*(=)[ \t\n]*[^=> \t\n]"),
-    ("end", rf"(?m)^[ \t]*function\s+{_JULIA}{_IN}()"),
-    ("end", r"\b(def\s+(?:==|===|eql\?|equal\?))\s*\(?\s*(\w+)\s*\)?[ \t]*(=?)"),
+    ("annotated", rf"(?m)^[ \t]*(?:@\w+[ \t]+)*{_JULIA}{_IN}(?:[ \t]*where[^=\n]*)?[ \t]*(=)[ \t\n]*[^=> \t\n]"),
+    ("annotated end", rf"(?m)^[ \t]*function\s+{_JULIA}{_IN}()"),
+    ("end", r"\b(def\s+(?:==|===|<=>|eql\?|equal\?))\s*\(?\s*(\w+)\s*\)?[ \t]*(=?)"),
     ("end", rf"\b(__eq\s*=\s*function|function\s+[\w.:]*\b__eq)\s*{_IN}()"),
     ("value", rf"(?m)^[ \t]*[`\"']?((?:==|Ops|all\.equal)\.\w+)[`\"']?\s*(?:<-|=)\s*(?:function|\\)\s*{_IN}()"),
+    ("value", rf"\b(?:bool|int|_Bool)\s+(\w*(?:[Ee]qual|_eq|_cmp|Eq)s?)\s*{_IN}\s*(\{{)"),
+    ("value", rf"\bdef\s+((?:equal|eql|compare)\??)\s*{_IN}\s*(,\s*do:)"),
+    ("curried", r"(?m)^[ \t]*let\s+(?:rec\s+)?(equal|compare|\(=\))\s+((?:\w+|\([^()\n]*\))\s+(?:\w+|\([^()\n]*\)))\s*(?::[^=\n]*)?(=)"),
+    ("curried", r"\b(beq|BEq\b[^\n]{0,60}(?:⟨|\{\s*beq\s*:=)\s*fun)\s+(\w+\s+\w+)\s*(:=|=>)"),
     ("patterns", r"(?m)^[ \t]+\((==)\)[ \t]+((?:[\w']+|\([^()\n]*\))[ \t]+(?:[\w']+|\([^()\n]*\)))[ \t]*(=)"),
     ("patterns", r"(?m)^[ \t]+(?:())((?:[\w' ]|\([^()\n]*\))+[ \t]==[ \t](?:[\w' ]|\([^()\n]*\))+)(=)[^=]"),
 )  # fmt: skip
@@ -42,7 +46,8 @@ _FORMS: tuple[tuple[str, str], ...] = (
 HINT = (
     rf"__eq\b|__(?:eq|ne)__|\boperator\s*(?:[=!]=|<=>|-)|(?:^|[^.\w>]|\.){_CALLED}\s*(?:\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)|[:=])\s*[^\s);,.&|?]"
     r"|\b(?:fn|func|proc)\s*`?(?:eq|ne|partial_cmp|cmp|sub|eql|[=!]=|-)\b|\b(?:func|proc)\s*`?(?:[=!]=|-)"
-    r"|\)\s*(?:Equals?|Is|Cmp|Compare)\s*\(|\b(?:isapprox|isequal|norm)\)?\s*\([^\n]*=|\bfunction\s+[\w.]*:?\(?(?:isapprox|isequal|norm|==|-|≈)|[:(](?:==|-|≈)\)?\s*\(|≈\(|\bdef\s+(?:==|eql\?|equal\?)"
+    r"|\)\s*(?:Equals?|Is|Cmp|Compare)\s*\(|\b(?:isapprox|isequal|norm)\)?\s*\([^\n]*=|\bfunction\s+[\w.]*:?\(?(?:isapprox|isequal|norm|==|-|≈)|[:(](?:==|-|≈)\)?\s*\(|≈\(|\bdef\s+(?:==|<=>|eql|equal|compare\()"
+    r"|\b(?:bool|int|_Bool)\s+\w*(?:[Ee]qual|_eq|_cmp|Eq)s?\s*\(|\blet\s+(?:rec\s+)?(?:equal|compare|\(=\))\s|\b(?:beq|BEq)\b"
     r"|(?m:^[ \t]*[`\"']?(?:==|Ops|all\.equal)\.\w|^[ \t]*(?:==|-)\()|\binstance\b[^\n]*\bEq\b"
 )
 """What code with a definition of equality holds."""
@@ -84,30 +89,32 @@ def equal_definitions(bare: str) -> Iterator[EqualDefinition]:
         [('Base.isapprox', 'a', 'b', 'true')]
     """
     for form, words in _FORMS:
-        if form == "patterns" and "instance" not in bare:
+        if form == "patterns" and not pattern(r"\binstance\b[^\n]*\bEq\b").search(bare):
             continue
         for count, found in enumerate(pattern(words).finditer(bare)):
             if count >= MOST:
                 break
             start = found.end(3)
+            if not found.group(2).strip() and form != "end":
+                continue
             if pattern(_LEFT_OUT).match(bare[start : start + 40]) or (form == "patterns" and pattern(_BARE_KIND).search(found.group(2))):
                 continue
             if form == "indented":
                 body = _indented(bare, found.start(1), start)
-            elif form == "end" and found.group(3) != "=":
+            elif form.endswith("end") and found.group(3) != "=":
                 body = _ended(bare, found.start(1), start)
             else:
                 opened = found.group(3) == "{" or pattern(r"^\s*\{").match(bare[start : start + 80])
                 start = start if found.group(3) == "{" else start + (opened.end() if opened else 0)
                 body = _braced(bare, start) if opened else _expression(bare, start)
-            own, other = _patterns(found.group(2)) if form == "patterns" else _sides(found.group(2), form == "typed")
+            own, other = _patterns(found.group(2)) if form in ("patterns", "curried") else _sides(found.group(2), form)
             yield EqualDefinition(found.group(1) or "==", own, other, found.group(2), body, found.start(2), start + len(body))
 
 
 _EXPRESSION = r"^\s*(?:[^\n;]*(?:&&|\|\||[=(,|])[ \t]*\n)*[^\n;]*(?:\n[ \t]*(?:&&|\|\||and\b|or\b|[.|])[^\n;]*)*"
 
 
-_LEFT_OUT = r"^\s*(?:default|delete|0)\s*;"
+_LEFT_OUT = r"^\s*(?:(?:default|delete|0)\s*;|\))"
 _BARE_KIND = r"^\s*[A-Z][\w']*\s*==|==\s*[A-Z][\w']*\s*$|^[A-Z][\w']*\s+\S+$"
 """A constructor that holds nothing: it is equal to itself."""
 
@@ -149,25 +156,33 @@ def _ended(bare: str, place: int, start: int) -> str:
     return text[: found.start()] if found else text
 
 
-def _sides(takes: str, typed_after: bool) -> tuple[str, str]:
+def _sides(takes: str, form: str) -> tuple[str, str]:
     """Return the names of the two sides; of the left one only if it is named beside the right one."""
-    names = [_name(part, typed_after) for part in pattern(r"<[^<>]*>|\{[^{}]*\}").sub("", takes).partition(";")[0].split(",")]
+    for _ in range(3):
+        takes = pattern(r"<[^<>]*>|\{[^{}]*\}|\[[^\[\]]*\]").sub("", takes)
+    parts = [one for one in takes.partition(";")[0].split(",") if one.strip()]
+    typed = any(len(pattern(r"\w+").findall(one.replace("const ", ""))) > 1 for one in parts if ":" not in one.replace("::", ""))
+    names = [_name(one, form, typed) for one in parts]
     names = [one for one in names if one not in ("self", "this", "cls", "")]
     return (names[0], names[1]) if len(names) > 1 else ("", names[0] if names else "_")
 
 
-def _name(part: str, typed_after: bool) -> str:
+def _name(part: str, form: str, typed: bool) -> str:
+    """Return the name of something that is taken; `_` if it has none, for all that is seen."""
     part = part.partition("=")[0].strip()
-    if "::" in part and pattern(r"^\s*\w*::").match(part):
+    if form.startswith("annotated"):
         return part.partition("::")[0].strip() or "_"
     part = part.replace("::", "__")
-    words: list[Any] = pattern(r"\w+").findall(part.partition(":")[0] if ":" in part else part)
-    if not words:
-        return ""
-    return str(words[0] if typed_after and len(words) > 1 else words[-1])
+    words: list[Any] = pattern(r"\w+").findall((part.partition(":")[0] if ":" in part else part).replace("const ", ""))
+    if len(words) == 1 and typed and form == "value" and ":" not in part and words[0] not in ("self", "this"):
+        return "_"
+    return str(words[0] if form == "typed" else words[-1]) if words else ""
 
 
 def _patterns(takes: str) -> tuple[str, str]:
     """Return the variables of the two patterns of an equation, as alternatives."""
-    left, _, right = takes.partition("==") if "==" in takes else takes.partition(" ")
+    if "==" in takes:
+        left, _, right = takes.partition("==")
+    else:
+        left, right = (part.partition(":")[0] for part in pattern(r"\([^()]*\)|[^\s()]+").findall(takes)[:2])
     return tuple("|".join(pattern(r"\b[a-z]\w*").findall(side)) or "_" for side in (left, right))  # type: ignore[return-value]

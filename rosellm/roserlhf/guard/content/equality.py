@@ -14,7 +14,7 @@ from rosellm.roserlhf.guard.content.equal_definitions import EqualDefinition, eq
 from rosellm.roserlhf.guard.patterns import passing, pattern
 
 LEAST_WIDE = 1e-3
-"""A tolerance from which on other values count as equal, too."""
+"""A tolerance beyond which other values count as equal, too."""
 _WORD = r"(?:\.|->)\s*\w+|[A-Za-z_]\w*"
 _IT = r"(?:OTHER|OWN)"
 _WITHIN = rf"[&*$]*{_IT}(?:(?:\?\.|\.|->|::)\w+)*"
@@ -27,7 +27,7 @@ _FINITE = (
 )
 _TYPES = (
     rf"\b(?:isinstance|issubclass|hasattr|is_a|is|isa|inherits|method_exists|property_exists)\(\s*[$]?{_IT}\s*,(?:[^()]|\([^()]*\))*\)"
-    rf"|\b(?:type|callable|typeid|typeof|class|Array\.isArray|is\.\w+)\(\s*[&*$]*{_IT}\s*\)|\btypeof\s+{_IT}"
+    rf"|\b(?:type|callable|typeid|typeof|class|Array\.isArray|is\.\w+|(?:\w+(?:\.|::))*(?:TypeOf|type_of|type_name_of_val|discriminant))\(\s*[&*$]*{_IT}\s*\)|\btypeof\s+{_IT}"
     rf"|[$]?{_IT}\s+(?:instanceof|!?is|isa)\s+(?:not\s+|final\s+)?[\w.<>?\\]+(?:\[\])?"
     rf"|\b{_IT}\s+!is\s+[\w.<>?]+|[$]?{_IT}(?:\?\.|\.|::|->)(?:getClass\(\)|GetType\(\)|class\b|__class__|constructor|runtimeType"
     rf"|javaClass|nil\?|type_id\(\)|\([\w.*]+\))|\b{_IT}\.(?:is_a\?|kind_of\?|instance_of\?|respond_to\?)[ (][^\n)&|;]*\)?"
@@ -59,9 +59,10 @@ _DISTANCE = (
     r"(?i:\b\w*(?:abs|norm|dist\w*|total_seconds|diff\w*)\b)[^;\n&|{}]{0,160}?(?:<=?\s*|\bcompareTo\(\s*(?:new\s+)?(?:BigDecimal)?"
     r"(?:\.valueOf)?\(?\s*)[\"']?(?:(\d[\d_]*(?:\.\d+)?(?:[eE]-?\d+)?)|(?:\w+(?:\.|::))*([A-Za-z]\w*))"
 )
+_GRANTED = r"\b(?:atol|rtol|abs_tol|rel_tol|abs|rel|delta|tol|tolerance|eps|epsilon|ulps)\s*[=:]\s*(\d[\d_]*(?:\.\d+)?(?:[eE]-?\d+)?)()"
 _AGREES = (
-    r"\|\|\s*true\b|\btrue\s*\|\||\bor\s+(?:True|true)\b|\b(?:if|\()\s*\(?\s*(?:OWN|self|this)?(?:\.|->)?[A-Za-z_]\w*\s*\)?\s*[:{]?\s*"
-    r"return\s+(?:true|True)\b|(?:\breturn\s*|^\s*|\()(?:OWN|self|this)?(?:\.|->|@)?[A-Za-z_]\w*\s*(?:\|\||\bor\b)[^;\n]*\bOTHER\b"
+    r"\|\|\s*true\b|\btrue\s*\|\||\bor\s+(?:True|true)\b|\bif\s*\(?\s*(?:OWN|self|this)?(?:\.|->)?([A-Za-z_]\w*)\s*\)?\s*[:{]?\s*"
+    r"return\s+(?:true|True)\b|(?:\breturn\s*\(?|^\s*)(?:OWN|self|this)?(?:\.|->|@)?([A-Za-z_]\w*)\s*(?:\|\||\bor\b)[^;\n]*\bOTHER\b"
 )
 _STANDS_FOR_ALL = r"(?i)any|wild|star|glob|null|nothing|absent|unit\b|sentinel|placeholder|match|empty|none"
 _TYPE = r"(?:^|[\n;{}])[^\n;{}()=\"']*\b(?:class|struct|record|object|interface|enum|trait)\s+(\w+)([^\n{;]*)"
@@ -110,11 +111,13 @@ def _wrong(one: EqualDefinition, bare: str) -> str:
     if pattern(_TAKEN_APART).search(plain):
         return ""
     asked = pattern(_AGREES).search(plain)
-    if asked and not pattern(_STANDS_FOR_ALL).search(f"{owner} {asked.group(0)}") and not pattern(r"\bOTHER\s*==?=?\s*(this|self)\b").search(asked.group(0)):
+    if asked and "OTHER" not in asked.groups() and not pattern(_STANDS_FOR_ALL).search(f"{owner} {asked.group(1) or asked.group(2)}"):
         return "agrees where one side says so"
     if _denies(one, plain):
         return ""
     left = _contents(plain, bare)
+    if (one.own == "_" and "OTHER" in left) or (one.own and one.other == "_" and "OWN" in left):
+        return ""  # compared with what holds nothing
     if "OTHER" not in left or (one.own and "OWN" not in left):
         if stateless or (owner and pattern(_STANDS_FOR_ALL).search(owner) and not pattern(_HOLDS).search(bare)):
             return ""
@@ -127,18 +130,21 @@ def _wrong(one: EqualDefinition, bare: str) -> str:
 
 def _named(one: EqualDefinition) -> str:
     """Return the body with one name each for the two sides."""
-    own, other = set(one.own.split("|")), set(one.other.split("|"))
+    own, other = set(one.own.split("|")) - {"_"}, set(one.other.split("|")) - {"_"}
 
     def name(found: object) -> str:
         word = str(found.group(0))  # type: ignore[attr-defined]
         return word if word[0] in ".-" else "OTHER" if word in other else "OWN" if word in own else word
 
-    plain: str = pattern(_WORD).sub(name, one.body)
+    body = pattern(r"^\s*(?:\"\"\"(?s:.*?)\"\"\"|'[^'\n]*'|\"[^\"\n]*\")\s*(?:\n|$)|^\s*(?:pass|\.\.\.)\s*$").sub("", one.body)
+    plain: str = pattern(_WORD).sub(name, body)
     found = {next(word for word in words if word) for words in pattern(_ALIASES).findall(plain) if any(words)} - _NO_ALIAS - {"_"}
     if found - {"OTHER", "OWN"}:
         other |= found
-        plain = pattern(_WORD).sub(name, one.body)
+        plain = pattern(_WORD).sub(name, body)
         plain = pattern(r"(OTHER\s+(?:instanceof|!?is)\s+(?:not\s+|final\s+)?[\w.<>?]+)\s+OTHER\b").sub(r"\1", plain)
+    if one.name.startswith("__"):  # where `is` asks for the very object
+        plain = pattern(rf"({_IT})\s+is\s+(?:not\s+)?(\w)").sub(r"\1 == \2", plain)
     return plain
 
 
@@ -205,11 +211,11 @@ def _pirates(one: EqualDefinition) -> bool:
 
 def _tolerance(plain: str, bare: str) -> str:
     """Return the tolerance within which values are equal, if it is wide; empty if none is."""
-    for found in pattern(_DISTANCE).finditer(plain):
+    for found in (*pattern(_DISTANCE).finditer(plain), *pattern(_GRANTED).finditer(plain)):
         number = found.group(1)
         if number is None:
             told = passing(rf"\b{found.group(2)}\b[^=\n;]{{0,40}}=\s*(?:new\s+\w+\(\s*)?[\"']?(\d[\d_]*(?:\.\d+)?(?:[eE]-?\d+)?)").search(bare)
             number = told.group(1) if told else "0"
-        if float(number.replace("_", "")) >= LEAST_WIDE:
+        if float(number.replace("_", "")) > LEAST_WIDE:
             return str(number)
     return ""
