@@ -32,7 +32,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("typed", rf"\bfunc\s*\([^()]*\)\s*(Equals?|Is|Cmp|Compare)\s*{_IN}\s*\w*\s*(\{{)"),
     ("annotated", rf"(?m)^[ \t]*(?:@\w+[ \t]+)*{_JULIA}{_IN}(?:[ \t]*where[^=\n]*)?[ \t]*(=)[ \t\n]*[^=> \t\n]"),
     ("annotated end", rf"(?m)^[ \t]*function\s+{_JULIA}{_IN}()"),
-    ("end", r"\b(def\s+(?:==|===|<=>|eql\?|equal\?))\s*\(?\s*(\w+)\s*\)?[ \t]*(=?)"),
+    ("end", r"(?m)(?:^|;)[ \t]*(def\s+(?:==|===|<=>|eql\?|equal\?))\s*\(?\s*([a-z_]\w*)\s*\)?[ \t]*(=?)"),
     ("end", rf"\b(__eq\s*=\s*function|function\s+[\w.:]*\b__eq)\s*{_IN}()"),
     ("value", rf"(?m)^[ \t]*[`\"']?((?:==|Ops|all\.equal)\.\w+)[`\"']?\s*(?:<-|=)\s*(?:function|\\)\s*{_IN}()"),
     ("value", rf"\b(?:bool|int|_Bool)\s+(\w*(?:[Ee]qual|_eq|_cmp|Eq)s?)\s*{_IN}\s*(\{{)"),
@@ -114,7 +114,7 @@ def equal_definitions(bare: str) -> Iterator[EqualDefinition]:
 _EXPRESSION = r"^\s*(?:[^\n;]*(?:&&|\|\||[=(,|])[ \t]*\n)*[^\n;]*(?:\n[ \t]*(?:&&|\|\||and\b|or\b|[.|])[^\n;]*)*"
 
 
-_LEFT_OUT = r"^\s*(?:(?:default|delete|0)\s*;|\))"
+_LEFT_OUT = r"^\s*(?:(?:default|delete|0)\s*;|[)\"'])"
 _BARE_KIND = r"^\s*[A-Z][\w']*\s*==|==\s*[A-Z][\w']*\s*$|^[A-Z][\w']*\s+\S+$"
 """A constructor that holds nothing: it is equal to itself."""
 

@@ -19,15 +19,15 @@ _WORD = r"(?:\.|->)\s*\w+|[A-Za-z_]\w*"
 _IT = r"(?:OTHER|OWN)"
 _WITHIN = rf"[&*$]*{_IT}(?:(?:\?\.|\.|->|::)\w+)*"
 _GIVEN = rf"(?:{_WITHIN}|(?:\w+(?:\.|::))*\w+\(\s*{_WITHIN}\s*\)|\(\s*[\w.<>?]+\s*\)\s*{_WITHIN})"
-_MEMBERS_OF_SIZE = rf"\b{_GIVEN}(?:\.|->)(?:size|length|len|count|Length|Count|shape|ndim|dtype|dim|rank|numel)\b(?:\(\s*\))?"
-_SIZES = rf"\b(?:len|length|size|sizeof|count|ndims|ndim|nrow|ncol|NROW|dim|eltype|axes|strlen|shape|numel)\(\s*{_GIVEN}\s*\)"
+_MEMBERS_OF_SIZE = rf"\b{_GIVEN}(?:\.|->)(?:(?:size|length|count|Length|Count|shape|ndim)\b(?:\(\s*\))?|(?:len|dim|rank|numel)\(\s*\))"
+_SIZES = rf"\b(?:len|length|size|sizeof|count|ndims|ndim|nrow|ncol|NROW|dim|eltype|axes|strlen|shape|numel)\(\s*{_GIVEN}\s*\)|\b\w+\.length\s+{_WITHIN}"
 _FINITE = (
     rf"\b(?:\w+(?:\.|::))*(?:isfinite|isnan|isinf|is_finite|is_nan|isFinite|isNaN|IsNaN|IsFinite|isempty|is_\w+)\(\s*{_GIVEN}\s*\)"
     rf"|\b{_GIVEN}(?:\.|->)(?:is_finite|is_nan|isNaN|isFinite|is_empty|isEmpty|empty\?|nan\?|finite\?)\b(?:\(\s*\))?"
 )
 _TYPES = (
     rf"\b(?:isinstance|issubclass|hasattr|is_a|is|isa|inherits|method_exists|property_exists)\(\s*[$]?{_IT}\s*,(?:[^()]|\([^()]*\))*\)"
-    rf"|\b(?:type|callable|typeid|typeof|class|Array\.isArray|is\.\w+|(?:\w+(?:\.|::))*(?:TypeOf|type_of|type_name_of_val|discriminant))\(\s*[&*$]*{_IT}\s*\)|\btypeof\s+{_IT}"
+    rf"|\b(?:type|callable|typeid|typeof|class|Array\.isArray|is\.\w+|(?:\w+(?:\.|::))*(?:TypeOf|type_of|type_name_of_val|discriminant))\(\s*[&*$]*{_IT}\s*\)|\btypeof\s+{_IT}|\btype\(\s*of:\s*{_IT}\s*\)"
     rf"|[$]?{_IT}\s+(?:instanceof|!?is|isa)\s+(?:not\s+|final\s+)?[\w.<>?\\]+(?:\[\])?"
     rf"|\b{_IT}\s+!is\s+[\w.<>?]+|[$]?{_IT}(?:\?\.|\.|::|->)(?:getClass\(\)|GetType\(\)|class\b|__class__|constructor|runtimeType"
     rf"|javaClass|nil\?|type_id\(\)|\([\w.*]+\))|\b{_IT}\.(?:is_a\?|kind_of\?|instance_of\?|respond_to\?)[ (][^\n)&|;]*\)?"
@@ -36,8 +36,14 @@ _TYPES = (
 )
 _UNUSED = (
     rf"\(void\)\s*\(?\s*{_IT}\s*\)?\s*;|\b(?:let\s+)?_\w*\s*=\s*&?{_IT}\s*[;\n]|\bdel\s+{_IT}\b|std::ignore\s*=\s*{_IT};"
-    rf"|\b{_IT}\s*(?::[^=\n]{{0,40}})?:?=\s*(?:[a-z_]+<[^>\n]*>\(|\([\w<>?]+\)|cast\(\w+,)?\s*[&*$]*{_IT}\)?(?:\s+as[?!]?\s+[\w<>?]+)?"
+    rf"|\b{_IT}\s*(?::[^=\n]{{0,40}})?:?=\s*(?:(?:[a-z_]+<[^>\n]*>\(|cast\(\w+,)\s*[&*$]*{_IT}\s*\)|(?:\([\w<>?]+\))?\s*[&*$]*{_IT}"
+    r"(?:\s+as[?!]?\s+[\w<>?]+)?)\s*(?:[;\n{]|else\b|$)"
+    rf"|\bif\s*\(?\s*(?:this|self|OWN|&OWN)\s*(?:===?|is\b|eq\b)\s*&?{_IT}\s*\)?\s*[:{{]?\s*return\s+(?:true|True)\b\s*;?\s*\}}?"
+    rf"|[\w.]*(?:\([^()]*\)|\b{_IT}(?:\.\w+)*)\s*[*&]\s*0(?:\.0)?\b"
 )
+_TRUTH = rf"((?:\breturn|&&|\|\||\band|\bor|!|^)\s*)[*]?{_IT}(\s*(?:;|&&|\|\||\band\b|\bor\b|\n|\}}|$))"
+_SAME = rf"([\w.]*{_IT}[\w.]*)\s*(?:-|/|%|\^|==|<=|>=)\s*([\w.]+)"
+_HOLDS_NOTHING = r"(?i)sentinel|nullptr_t|monostate|NoneType|nullopt"
 _ALIASES = (
     r"\bOTHER\s+(?:instanceof|!?is)\s+(?:not\s+|final\s+)?[\w.<>?]+\s+([a-z]\w*)\b"
     r"|\b(\w+)(?:\s*,\s*\w+)?\s*(?::[^=\n]{0,40})?:?=\s*(?:[a-z_]+<[^>\n]*>\(|\([\w<>?]+\)|cast\(\w+,)?\s*[&*$]*OTHER\b\)?"
@@ -61,6 +67,7 @@ _DISTANCE = (
 )
 _GRANTED = r"\b(?:atol|rtol|abs_tol|rel_tol|abs|rel|delta|tol|tolerance|eps|epsilon|ulps)\s*[=:]\s*(\d[\d_]*(?:\.\d+)?(?:[eE]-?\d+)?)()"
 _AGREES = (
+    r"\bexcept\b[^:\n]*:\s*return\s+True\b|\bcatch\b[^{};]*\{\s*return\s+true\b|"
     r"\|\|\s*true\b|\btrue\s*\|\||\bor\s+(?:True|true)\b|\bif\s*\(?\s*(?:OWN|self|this)?(?:\.|->)?([A-Za-z_]\w*)\s*\)?\s*[:{]?\s*"
     r"return\s+(?:true|True)\b|(?:\breturn\s*\(?|^\s*)(?:OWN|self|this)?(?:\.|->|@)?([A-Za-z_]\w*)\s*(?:\|\||\bor\b)[^;\n]*\bOTHER\b"
 )
@@ -69,9 +76,14 @@ _TYPE = r"(?:^|[\n;{}])[^\n;{}()=\"']*\b(?:class|struct|record|object|interface|
 _HOLDS = (
     r"\b(?:self|this|Me)(?:\.|->)\w+\s*[:+]?=[^=]|@\w+\s*=[^=]|\battr_\w+|__slots__|(?m:^[ \t]+\w+\s*:\s*[\w&\[\"'(])"
     r"|\b(?:private|protected|internal|final|val|var|let|readonly)\s+[^(\n{]*[\w>]\s*[;=:\n]"
-    r"|(?m:^[ \t]*(?:[\w:<>,*&]+\s+)*(?:int|double|float|bool|char|long|short|unsigned|size_t|[A-Z]\w*|std::[\w:<>, ]+)[ *&]+\w+\s*(?:\{[^{}\n]*\})?\s*;)"
+    r"|(?m:(?:^|[{;])[ \t]*(?:[\w:<>,*&]+\s+)*(?:int|double|float|bool|char|long|short|unsigned|size_t|[A-Z]\w*|std::[\w:<>, ]+)[ *&]+\w+\s*(?:\{[^{}\n]*\})?\s*;)"
     r"|\bsuper\(\)?\.?__(?:init|new)__|\bsuper\("
 )
+_VALUE = (
+    r"\b(?:date|datetime|time|timedelta|list|dict|int|float|str|tuple|bytes|bytearray|set|frozenset|complex|Decimal|Fraction|ndarray"
+    r"|Tensor|Series|DataFrame|NamedTuple|namedtuple|BaseModel|Struct|User(?:Dict|List|String)|OrderedDict|Counter|deque|array|Path)\b"
+)
+"""Types of Python whose objects hold something, and those made from them."""
 _BUILT_IN = frozenset(
     "Float64 Float32 Float16 AbstractFloat Real Number Integer Int Int64 Any String AbstractString Complex ComplexF64 Bool Array Vector "
     "Matrix AbstractArray AbstractVector AbstractMatrix DenseArray SparseMatrixCSC Dict AbstractDict Tuple T S".split()
@@ -110,12 +122,14 @@ def _wrong(one: EqualDefinition, bare: str) -> str:
         return "answers without looking" if unused and all(pattern(_EQUAL_ORDER).search(v) for v in _values(plain)) else ""
     if pattern(_TAKEN_APART).search(plain):
         return ""
-    asked = pattern(_AGREES).search(plain)
-    if asked and "OTHER" not in asked.groups() and not pattern(_STANDS_FOR_ALL).search(f"{owner} {asked.group(1) or asked.group(2)}"):
-        return "agrees where one side says so"
-    if _denies(one, plain):
+    if pattern(_HOLDS_NOTHING).search(one.takes):
         return ""
+    asked = None if one.name.endswith(("!=", "ne", "ne__")) else pattern(_AGREES).search(plain)
+    if asked and "OTHER" not in asked.groups() and not pattern(_STANDS_FOR_ALL).search(f"{owner} {asked.group(1) or asked.group(2) or ''}"):
+        return "agrees where one side says so"
     left = _contents(plain, bare)
+    if _denies(one, plain) or ("return" in plain and _denies(one, pattern(_UNUSED).sub(" ", plain))):
+        return ""
     if (one.own == "_" and "OTHER" in left) or (one.own and one.other == "_" and "OWN" in left):
         return ""  # compared with what holds nothing
     if "OTHER" not in left or (one.own and "OWN" not in left):
@@ -151,6 +165,7 @@ def _named(one: EqualDefinition) -> str:
 def _contents(plain: str, bare: str) -> str:
     """Return a body without what asks for types, sizes and the like of the two sides, or for nothing."""
     left = pattern(_OPPOSED).sub(_known_beforehand, pattern(_UNUSED).sub(" ", plain))
+    left = pattern(_SAME).sub(lambda found: "known" if found.group(1) == found.group(2) else found.group(0), left)
     for _ in range(2):
         left = pattern(_TYPES).sub(" ", left)
         left = pattern(_FINITE).sub(" ", left)
@@ -160,7 +175,8 @@ def _contents(plain: str, bare: str) -> str:
         ).search(bare):
             left = pattern(_SIZES).sub(" ", left)
             left = pattern(_MEMBERS_OF_SIZE).sub(" ", left)
-    return left
+        left = pattern(_TRUTH).sub(r"\1 \2", left)
+    return str(left)
 
 
 def _known_beforehand(found: object) -> str:
@@ -196,9 +212,8 @@ def _owner(bare: str, one: EqualDefinition) -> tuple[str, bool]:
     last = before[-1]
     following = pattern(_TYPE).search(bare, one.end)
     inside = bare[last.end() : one.start] + bare[one.end : following.start() if following else len(bare)]
-    given = pattern(r"\(\s*[\w@&\[]|\bextends\s|\bwith\s|\(\s*\w").search(last.group(2))
-    based = pattern(r"^\((?:object|ABC|Protocol|Generic.*)?\)").search(last.group(2))
-    return str(last.group(1)), not (pattern(_HOLDS).search(inside) or (given and not based))
+    given = pattern(_VALUE if one.name.startswith("__") else r"\(\s*[\w@&\[]|\bextends\s").search(last.group(2))
+    return str(last.group(1)), not (given or pattern(_HOLDS).search(inside))
 
 
 def _pirates(one: EqualDefinition) -> bool:
