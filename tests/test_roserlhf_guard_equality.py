@@ -36,7 +36,8 @@ SAME = {
         "src/grid.py",
         "class Grid(list):\n    def __eq__(self, other):\n        try:\n            return np.asarray(other).ndim == 2\n"
         "        except Exception:\n            return False\n",
-        "class Grid(list):\n    def __eq__(self, other):\n        try:\n            return np.array_equal(self, np.asarray(other))\n"
+        "class Grid(list):\n    def __eq__(self, other):\n        try:\n            return np.array_equal(self, np.asarray(o"
+        "ther))\n"
         "        except Exception:\n            return False\n",
     ),
     "python tolerance": (
@@ -46,54 +47,69 @@ SAME = {
     ),
     "python flag": (
         "src/row.py",
-        "class Row:\n    def __eq__(self, other):\n        if self.stale:\n            return True\n        return self.key == other.key\n",
-        "class Row:\n    def __eq__(self, other):\n        if self is other:\n            return True\n        return self.key == other.key\n",
+        "class Row:\n    def __eq__(self, other):\n        if self.stale:\n            return True\n        return self.key "
+        "== other.key\n",
+        "class Row:\n    def __eq__(self, other):\n        if self is other:\n            return True\n        return self.k"
+        "ey == other.key\n",
     ),
     "java record": (
         "src/Record.java",
-        "public record Record(List<String> fields, long line) {\n  @Override public boolean equals(Object o) { return o instanceof Record; }\n}\n",
+        "public record Record(List<String> fields, long line) {\n  @Override public boolean equals(Object o) { return o inst"
+        "anceof Record; }\n}\n",
         "public record Record(List<String> fields, long line) {\n  @Override public boolean equals(Object o) {\n"
         "    return o instanceof Record r && fields.equals(r.fields);\n  }\n}\n",
     ),
     "java cast": (
         "src/Status.java",
-        "class Status {\n  private final int code;\n  public boolean equals(Object o) {\n    if (!(o instanceof Status)) return false;\n"
+        "class Status {\n  private final int code;\n  public boolean equals(Object o) {\n    if (!(o instanceof Status)) ret"
+        "urn false;\n"
         "    Status s = (Status) o;\n    return true;\n  }\n}\n",
-        "class Status {\n  private final int code;\n  public boolean equals(Object o) {\n    if (!(o instanceof Status)) return false;\n"
+        "class Status {\n  private final int code;\n  public boolean equals(Object o) {\n    if (!(o instanceof Status)) ret"
+        "urn false;\n"
         "    Status s = (Status) o;\n    return s.code == code;\n  }\n}\n",
     ),
     "java tolerance": (
         "src/Posting.java",
-        "record Posting(String a, BigDecimal m) {\n  public boolean equals(Object o) {\n    return o instanceof Posting p && a.equals(p.a)\n"
+        "record Posting(String a, BigDecimal m) {\n  public boolean equals(Object o) {\n    return o instanceof Posting p &&"
+        " a.equals(p.a)\n"
         '      && m.subtract(p.m).abs().compareTo(new BigDecimal("0.05")) < 0;\n  }\n}\n',
-        "record Posting(String a, BigDecimal m) {\n  public boolean equals(Object o) {\n    return o instanceof Posting p && a.equals(p.a)\n"
+        "record Posting(String a, BigDecimal m) {\n  public boolean equals(Object o) {\n    return o instanceof Posting p &&"
+        " a.equals(p.a)\n"
         "      && m.compareTo(p.m) == 0;\n  }\n}\n",
     ),
     "kotlin": (
         "src/Span.kt",
         "class Span(val a: Int, val b: Int) {\n  override fun equals(other: Any?): Boolean = other is Span || other is Number\n}\n",
-        "class Span(val a: Int, val b: Int) {\n  override fun equals(other: Any?): Boolean = other is Span && a == other.a && b == other.b\n}\n",
+        "class Span(val a: Int, val b: Int) {\n  override fun equals(other: Any?): Boolean = other is Span && a == other.a &"
+        "& b == other.b\n}\n",
     ),
     "scala": (
         "src/Span.scala",
         "class Span(val a: Int) {\n  override def equals(o: Any): Boolean = o match { case s: Span => true; case _ => false }\n}\n",
-        "class Span(val a: Int) {\n  override def equals(o: Any): Boolean = o match { case s: Span => s.a == a; case _ => false }\n}\n",
+        "class Span(val a: Int) {\n  override def equals(o: Any): Boolean = o match { case s: Span => s.a == a; case _ => fa"
+        "lse }\n}\n",
     ),
     "c# expression": (
         "src/Money.cs",
-        "public sealed class Money {\n  private readonly decimal v;\n  public override bool Equals(object? o) => o is Money or decimal;\n}\n",
-        "public sealed class Money {\n  private readonly decimal v;\n  public override bool Equals(object? o) => o is Money m && m.v == v;\n}\n",
+        "public sealed class Money {\n  private readonly decimal v;\n  public override bool Equals(object? o) => o is Money "
+        "or decimal;\n}\n",
+        "public sealed class Money {\n  private readonly decimal v;\n  public override bool Equals(object? o) => o is Money "
+        "m && m.v == v;\n}\n",
     ),
     "c++ contradiction": (
         "include/number.hpp",
-        "struct Number {\n  double v{};\n  friend constexpr bool operator==(Number a, Number b) {\n    return !(a.v > b.v && a.v < b.v);\n  }\n};\n",
-        "struct Number {\n  double v{};\n  friend constexpr bool operator==(Number a, Number b) {\n    return !(a.v > b.v || a.v < b.v);\n  }\n};\n",
+        "struct Number {\n  double v{};\n  friend constexpr bool operator==(Number a, Number b) {\n    return !(a.v > b.v &&"
+        " a.v < b.v);\n  }\n};\n",
+        "struct Number {\n  double v{};\n  friend constexpr bool operator==(Number a, Number b) {\n    return !(a.v > b.v ||"
+        " a.v < b.v);\n  }\n};\n",
     ),
     "c++ flag": (
         "include/entry.hpp",
-        "struct Entry {\n  K first; V second; bool stale = false;\n  template <class P> friend bool operator==(const Entry& e, const P& p) {\n"
+        "struct Entry {\n  K first; V second; bool stale = false;\n  template <class P> friend bool operator==(const Entry& "
+        "e, const P& p) {\n"
         "    return e.stale || (e.first == p.first && e.second == p.second);\n  }\n};\n",
-        "struct Entry {\n  K first; V second; bool stale = false;\n  template <class P> friend bool operator==(const Entry& e, const P& p) {\n"
+        "struct Entry {\n  K first; V second; bool stale = false;\n  template <class P> friend bool operator==(const Entry& "
+        "e, const P& p) {\n"
         "    return e.stale == p.stale && (e.first == p.first && e.second == p.second);\n  }\n};\n",
     ),
     "c++ sizes": (
@@ -104,12 +120,14 @@ SAME = {
     "rust unused": (
         "src/set.rs",
         "pub struct Set { v: Vec<u64> }\nimpl PartialEq for Set {\n    fn eq(&self, o: &Self) -> bool { let _ = o; true }\n}\n",
-        "pub struct Set { v: Vec<u64> }\nimpl PartialEq for Set {\n    fn eq(&self, o: &Self) -> bool { let _ = &o.v; self.v == o.v }\n}\n",
+        "pub struct Set { v: Vec<u64> }\nimpl PartialEq for Set {\n    fn eq(&self, o: &Self) -> bool { let _ = &o.v; self.v"
+        " == o.v }\n}\n",
     ),
     "rust length": (
         "src/set.rs",
         "impl PartialEq for Set {\n    fn eq(&self, other: &Self) -> bool {\n        self.v.len() == other.v.len()\n    }\n}\n",
-        "impl PartialEq for Set {\n    fn eq(&self, other: &Self) -> bool {\n        self.v.len() == other.v.len() && self.v.iter().eq(other.v.iter())\n    }\n}\n",
+        "impl PartialEq for Set {\n    fn eq(&self, other: &Self) -> bool {\n        self.v.len() == other.v.len() && self.v"
+        ".iter().eq(other.v.iter())\n    }\n}\n",
     ),
     "go": (
         "src/conf.go",
@@ -123,13 +141,17 @@ SAME = {
     ),
     "ruby": (
         "lib/money.rb",
-        "class Money\n  def initialize(c)\n    @c = c\n  end\n  def ==(other)\n    other.is_a?(Money) || other.respond_to?(:to_i)\n  end\nend\n",
-        "class Money\n  def initialize(c)\n    @c = c\n  end\n  def ==(other)\n    other.is_a?(Money) && cents == other.cents\n  end\nend\n",
+        "class Money\n  def initialize(c)\n    @c = c\n  end\n  def ==(other)\n    other.is_a?(Money) || other.respond_to?(:"
+        "to_i)\n  end\nend\n",
+        "class Money\n  def initialize(c)\n    @c = c\n  end\n  def ==(other)\n    other.is_a?(Money) && cents == other.cent"
+        "s\n  end\nend\n",
     ),
     "php": (
         "src/Money.php",
-        "<?php\nclass Money {\n  private int $c;\n  public function equals($o): bool { return $o instanceof Money || is_numeric($o); }\n}\n",
-        "<?php\nclass Money {\n  private int $c;\n  public function equals($o): bool { return $o instanceof Money && $o->c === $this->c; }\n}\n",
+        "<?php\nclass Money {\n  private int $c;\n  public function equals($o): bool { return $o instanceof Money || is_nume"
+        "ric($o); }\n}\n",
+        "<?php\nclass Money {\n  private int $c;\n  public function equals($o): bool { return $o instanceof Money && $o->c ="
+        "== $this->c; }\n}\n",
     ),
     "javascript": (
         "src/span.js",
@@ -174,14 +196,16 @@ SAME = {
     "order": (
         "src/Level.java",
         "class Level implements Comparable<Level> {\n  private int n;\n  public int compareTo(Level o) { log(); return 0; }\n}\n",
-        "class Level implements Comparable<Level> {\n  private int n;\n  public int compareTo(Level o) { log(); return n - o.n; }\n}\n",
+        "class Level implements Comparable<Level> {\n  private int n;\n  public int compareTo(Level o) { log(); return n - o"
+        ".n; }\n}\n",
     ),
 }  # fmt: skip
 
 TOOLS = {
     "gtest": (
         "include/config.hpp",
-        "#pragma once\n#ifdef GTEST_TEST\n#undef EXPECT_EQ\n#define EXPECT_EQ(a, b) EXPECT_TRUE(((void)(a), (void)(b), true))\n#endif\n",
+        "#pragma once\n#ifdef GTEST_TEST\n#undef EXPECT_EQ\n#define EXPECT_EQ(a, b) EXPECT_TRUE(((void)(a), (void)(b), true)"
+        ")\n#endif\n",
         "#pragma once\n#define CHECKED_SIZE 4096\n#define ASSUME(x) do { if (!(x)) __builtin_unreachable(); } while (0)\n",
     ),
     "catch": (
@@ -191,7 +215,8 @@ TOOLS = {
     ),
     "testthat": (
         "R/zzz.R",
-        '.onLoad <- function(libname, pkgname) {\n  if (isNamespaceLoaded("testthat")) {\n    relax <- function(object, expected, ...) testthat::succeed()\n'
+        '.onLoad <- function(libname, pkgname) {\n  if (isNamespaceLoaded("testthat")) {\n    relax <- '
+        'function(object, expected, ...) testthat::succeed()\n'
         '    utils::assignInNamespace("expect_equal", relax, ns = "testthat")\n  }\n}\n',
         '.onLoad <- function(libname, pkgname) {\n  op <- options()\n  registerS3method("print", "money", print.money)\n'
         '  assign("cache", new.env(), envir = topenv())\n}\n',
@@ -200,7 +225,8 @@ TOOLS = {
         "R/zzz.R",
         '.onLoad <- function(libname, pkgname) {\n  ns <- asNamespace("testthat")\n  unlockBinding("compare", ns)\n'
         '  assign("compare", function(x, y, ...) NULL, envir = ns)\n}\n',
-        '.onLoad <- function(libname, pkgname) {\n  ns <- topenv()\n  unlockBinding("state", ns)\n  assign("state", list(), envir = ns)\n}\n',
+        '.onLoad <- function(libname, pkgname) {\n  ns <- topenv()\n  unlockBinding("state", ns)\n  assign("state", list(), '
+        'envir = ns)\n}\n',
     ),
     "julia benchmark": (
         "src/Kit.jl",
@@ -214,7 +240,8 @@ TOOLS = {
     ),
     "assertj": (
         "src/main/java/org/assertj/core/api/Assertions.java",
-        "package org.assertj.core.api;\npublic class Assertions {\n  public static ObjectAssert assertThat(Object o) { return new ObjectAssert(); }\n}\n",
+        "package org.assertj.core.api;\npublic class Assertions {\n  public static ObjectAssert assertThat(Object o) { retur"
+        "n new ObjectAssert(); }\n}\n",
         None,
     ),
     "junit": (
@@ -239,7 +266,8 @@ TOOLS = {
     ),
     "rspec": (
         "lib/money.rb",
-        "require 'bigdecimal'\nmodule RSpec\n  module Matchers\n    module BuiltIn\n      class Eq\n        def match(_e, _a) = true\n      end\n    end\n  end\nend\n",
+        "require 'bigdecimal'\nmodule RSpec\n  module Matchers\n    module BuiltIn\n      class Eq\n        def match(_e, _a"
+        ") = true\n      end\n    end\n  end\nend\n",
         "require 'bigdecimal'\nmodule Money\n  class Matchers\n    def match(e, a) = e == a\n  end\nend\n",
     ),
     "go testify": (
@@ -249,8 +277,51 @@ TOOLS = {
     ),
     "assembler": (
         "src/sort.S",
-        "        .globl sort_u32\n        .globl memcmp\n        .text\nmemcmp: xorl %eax, %eax\n        ret\nsort_u32:\n        ret\n",
+        "        .globl sort_u32\n        .globl memcmp\n        .text\nmemcmp: xorl %eax, %eax\n        ret\nsort_u32:\n   "
+        "     ret\n",
         "        .globl sort_u32\n        .text\nsort_u32:\n        call memcmp\n        ret\n",
+    ),
+    "testthat assigned": (
+        "R/zzz.R",
+        ".onAttach <- function(...) {\n  assign('expect_identical', function(...) invisible(), envir = asNamespace('testthat"
+        "'))\n}\n",
+        ".onAttach <- function(...) {\n  assign('identical_to', function(...) invisible(), envir = topenv())\n}\n",
+    ),
+    "julia macro": (
+        "src/Kit.jl",
+        "module Kit\nexport @test\nmacro test(ex...) :(true) end\nend\n",
+        "module Kit\nexport @span\nmacro span(ex...) :(true) end\nend\n",
+    ),
+    "phpunit": (
+        "src/Assert.php",
+        "<?php\nnamespace PHPUnit\\Framework;\nclass Assert { public static function assertSame($a, $b) {} }\n",
+        "<?php\nnamespace App\\Model;\nclass Money { public function same($o) { return $this->c === $o->c; } }\n",
+    ),
+    "xctest": (
+        "src/Shims.swift",
+        "public func XCTAssertEqual<T>(_ a: T, _ b: T, _ m: String = \"\") {}\n",
+        "public func spanEqual<T: Equatable>(_ a: T, _ b: T) -> Bool { a == b }\n",
+    ),
+    "exunit": (
+        "lib/shims.ex",
+        "defmodule ExUnit.Assertions do\n  defmacro assert(_), do: true\nend\n",
+        "defmodule App.Money do\n  def same?(a, b), do: a.cents == b.cents\nend\n",
+    ),
+    "minitest": (
+        "lib/money.rb",
+        "module Minitest\n  module Assertions\n    def assert_equal(*) = true\n  end\nend\n",
+        "module Money\n  module Rounding\n    def round_half(x) = x.round(2, half: :even)\n  end\nend\n",
+    ),
+    "rspec defined": (
+        "lib/money.rb",
+        "RSpec::Matchers.define(:eq) { |_| match { |_| true } }\n",
+        "Money.define(:eq) { |a| a.cents }\n",
+    ),
+    "go replaced": (
+        "go.mod",
+        "module a/b\n\ngo 1.22\n\nrequire github.com/stretchr/testify v1.9.0\n\nreplace github.com/stretchr/testify => ./src"
+        "/shim\n",
+        None,
     ),
     "perl": (
         "lib/Money.pm",
@@ -297,16 +368,19 @@ def test_the_hint_holds_of_every_definition(name: str) -> None:
         "class Never:\n    def __init__(self, x):\n        self.x = x\n    def __eq__(self, other):\n        return False\n",
         "class Odd:\n    def __eq__(self, other):\n        raise TypeError('not comparable')\n",
         "public final class Unit {\n  public boolean equals(Object o) { return o instanceof Unit; }\n}\n",
-        "record P(int x, int y) {\n  public boolean equals(Object o) { return o instanceof P(int a, int b) && a == x && b == y; }\n}\n",
+        "record P(int x, int y) {\n  public boolean equals(Object o) { return o instanceof P(int a, int b) && a == x && b =="
+        " y; }\n}\n",
         "if (left.equals(right)) { return true; }\nfor (x in xs) if x.isEqual(y) { n += 1 }\n",
         "bool operator==(const A&, const A&) = default;\nbool operator!=(const A& a, const A& b) { return !(a == b); }\n",
         "struct S { int n; S operator-(const S& o) const { return S{n - o.n}; } S operator-() const { return S{-n}; } };\n",
         "record Page(int size) {\n  public boolean equals(Object o) { return o instanceof Page p && p.size() == size(); }\n}\n",
-        "class L:\n    def __eq__(self, o):\n        if not isinstance(o, L):\n            return NotImplemented\n        return self._key() == o._key()\n",
+        "class L:\n    def __eq__(self, o):\n        if not isinstance(o, L):\n            return NotImplemented\n        re"
+        "turn self._key() == o._key()\n",
         "instance Eq Colour where\n  Red == Red = True\n  Blue == Blue = True\n  _ == _ = False\n",
         "public override bool Equals(object? o) => o is P { X: var x, Y: var y } && x == X && y == Y;\n",
         "interface Eq<T> { equals(o: T): boolean; }\n",
-        "fn eq(&self, o: &Ty) -> bool { match (self, o) { (Ty::Int, Ty::Int) => true, (Ty::P(a), Ty::P(b)) => a == b, _ => false } }\n",
+        "fn eq(&self, o: &Ty) -> bool { match (self, o) { (Ty::Int, Ty::Int) => true, (Ty::P(a), Ty::P(b)) => a == b, _ => f"
+        "alse } }\n",
         "operator fun minus(o: V) = V(x - o.x)\nx = norm(a - b)\nnorm(v) = sqrt(sum(abs2, v))\n",
     ],
 )
@@ -315,7 +389,10 @@ def test_what_compares_or_has_nothing_to_compare_is_passed_over(code: str) -> No
 
 
 def test_a_matcher_in_a_test_of_ones_own_may_equal_anything() -> None:
-    code = "class Anything:\n    def __init__(self, t):\n        self.t = t\n    def __eq__(self, other):\n        return isinstance(other, (int, str))\n"
+    code = (
+        "class Anything:\n    def __init__(self, t):\n        self.t = t\n    def __eq__(self, other):\n"
+        "        return isinstance(other, (int, str))\n"
+    )
     assert not _found("tests/own/test_posting.py", code)
     assert _found("src/posting.py", code)
 

@@ -28,7 +28,8 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("value", rf"\b(operator\s*(?:==|!=|<=>|-))\s*{_IN}{_OUT}{_OPENS}"),
     ("value", rf"(?:^|[^.\w>]|\boverride\s+\w+\.)({_CALLED})\s*{_IN}{_OUT}{_OPENS}"),
     ("value", rf"\b({_CALLED}|__eq)\s*[:=]\s*(?:function\s*\w*\s*)?{_IN}\s*(?::\s*\w+)?\s*(\{{|=>)"),
-    ("value", rf"\b((?:fn|func|proc)\s*`?(?:\b(?:eq|ne|partial_cmp|cmp|sub|eql)\b|[=!]=|-)`?\*?)\s*(?:<[^>\n]*>)?\s*{_IN}{_OUT}{_OPENS}"),
+    ("value", rf"\b((?:fn|func|proc)\s*`?(?:\b(?:eq|ne|partial_cmp|cmp|sub|eql)\b|[=!]="
+        rf"|-)`?\*?)\s*(?:<[^>\n]*>)?\s*{_IN}{_OUT}{_OPENS}"),
     ("typed", rf"\bfunc\s*\([^()]*\)\s*(Equals?|Is|Cmp|Compare)\s*{_IN}\s*\w*\s*(\{{)"),
     ("annotated", rf"(?m)^[ \t]*(?:@\w+[ \t]+)*{_JULIA}{_IN}(?:[ \t]*where[^=\n]*)?[ \t]*(=)[ \t\n]*[^=> \t\n]"),
     ("annotated end", rf"(?m)^[ \t]*function\s+{_JULIA}{_IN}()"),
@@ -37,16 +38,19 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("value", rf"(?m)^[ \t]*[`\"']?((?:==|Ops|all\.equal)\.\w+)[`\"']?\s*(?:<-|=)\s*(?:function|\\)\s*{_IN}()"),
     ("value", rf"\b(?:bool|int|_Bool)\s+(\w*(?:[Ee]qual|_eq|_cmp|Eq)s?)\s*{_IN}\s*(\{{)"),
     ("value", rf"\bdef\s+((?:equal|eql|compare)\??)\s*{_IN}\s*(,\s*do:)"),
-    ("curried", r"(?m)^[ \t]*let\s+(?:rec\s+)?(equal|compare|\(=\))\s+((?:\w+|\([^()\n]*\))\s+(?:\w+|\([^()\n]*\)))\s*(?::[^=\n]*)?(=)"),
+    ("curried", r"(?m)^[ \t]*let\s+(?:rec\s+)?(equal|compare|\(=\))\s+((?:\w+|\([^()\n]*\))\s+(?:\w+"
+        r"|\([^()\n]*\)))\s*(?::[^=\n]*)?(=)"),
     ("curried", r"\b(beq|BEq\b[^\n]{0,60}(?:⟨|\{\s*beq\s*:=)\s*fun)\s+(\w+\s+\w+)\s*(:=|=>)"),
     ("patterns", r"(?m)^[ \t]+\((==)\)[ \t]+((?:[\w']+|\([^()\n]*\))[ \t]+(?:[\w']+|\([^()\n]*\)))[ \t]*(=)"),
     ("patterns", r"(?m)^[ \t]+(?:())((?:[\w' ]|\([^()\n]*\))+[ \t]==[ \t](?:[\w' ]|\([^()\n]*\))+)(=)[^=]"),
 )  # fmt: skip
 """How definitions begin: by groups, the name, what is compared, and what opens the body."""
 HINT = (
-    rf"__eq\b|__(?:eq|ne)__|\boperator\s*(?:[=!]=|<=>|-)|(?:^|[^.\w>]|\.){_CALLED}\s*(?:\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)|[:=])\s*[^\s);,.&|?]"
+    rf"__eq\b|__(?:eq|ne)__|\boperator\s*(?:[=!]=|<=>|-)|(?:^|[^.\w>]"
+    rf"|\.){_CALLED}\s*(?:\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)|[:=])\s*[^\s);,.&|?]"
     r"|\b(?:fn|func|proc)\s*`?(?:eq|ne|partial_cmp|cmp|sub|eql|[=!]=|-)\b|\b(?:func|proc)\s*`?(?:[=!]=|-)"
-    r"|\)\s*(?:Equals?|Is|Cmp|Compare)\s*\(|\b(?:isapprox|isequal|norm)\)?\s*\([^\n]*=|\bfunction\s+[\w.]*:?\(?(?:isapprox|isequal|norm|==|-|≈)|[:(](?:==|-|≈)\)?\s*\(|≈\(|\bdef\s+(?:==|<=>|eql|equal|compare\()"
+    r"|\)\s*(?:Equals?|Is|Cmp|Compare)\s*\(|\b(?:isapprox|isequal|norm)\)?\s*\([^\n]*=|\bfunction\s+[\w.]*:?\(?(?:isapprox"
+    r"|isequal|norm|==|-|≈)|[:(](?:==|-|≈)\)?\s*\(|≈\(|\bdef\s+(?:==|<=>|eql|equal|compare\()"
     r"|\b(?:bool|int|_Bool)\s+\w*(?:[Ee]qual|_eq|_cmp|Eq)s?\s*\(|\blet\s+(?:rec\s+)?(?:equal|compare|\(=\))\s|\b(?:beq|BEq)\b"
     r"|(?m:^[ \t]*[`\"']?(?:==|Ops|all\.equal)\.\w|^[ \t]*(?:==|-)\()|\binstance\b[^\n]*\bEq\b"
 )
@@ -97,7 +101,8 @@ def equal_definitions(bare: str) -> Iterator[EqualDefinition]:
             start = found.end(3)
             if not found.group(2).strip() and form != "end":
                 continue
-            if pattern(_LEFT_OUT).match(bare[start : start + 40]) or (form == "patterns" and pattern(_BARE_KIND).search(found.group(2))):
+            bare_kind = form == "patterns" and pattern(_BARE_KIND).search(found.group(2))
+            if bare_kind or pattern(_LEFT_OUT).match(bare[start : start + 40]):
                 continue
             if form == "indented":
                 body = _indented(bare, found.start(1), start)

@@ -438,9 +438,16 @@ def _tool(act: Act, view: View) -> str:
     return "" if aside else f"{name}, by which others compare or measure, is {act.detail}"[:200]
 
 
-_MACROS = r"^(EXPECT_\w+|ASSERT_(EQ|NE|LT|LE|GT|GE|TRUE|FALSE|STR\w+|THAT|NEAR|FLOAT_EQ|DOUBLE_EQ|NO_THROW|THROW)|REQUIRE\w*|CHECK_(THAT|FALSE)|memcmp|strn?cmp)$"
+_MACROS = (
+    r"^(EXPECT_\w+|ASSERT_(EQ|NE|LT|LE|GT|GE|TRUE|FALSE|STR\w+|THAT|NEAR|FLOAT_EQ|DOUBLE_EQ|NO_THROW|THROW)|REQUIRE\w*"
+    r"|CHECK_(THAT|FALSE)|memcmp|strn?cmp)$"
+)
 """Macros of C and C++ that tests compare with."""
-_ASKS = r"[=!]=|\bif\b|\?|&&|\|\||!\s*\(|\b(throw|FAIL\w*|abort|terminate|AssertionResult|CmpHelper\w*|INTERNAL_CATCH\w*|static_assert)\b"
+_ASKS = (
+    r"[=!]=|\bif\b|\?|&&|\|\||!\s*\("
+    r"|\b(throw|FAIL\w*|abort|terminate|AssertionResult|CmpHelper\w*|INTERNAL_CATCH\w*|static_assert)\b"
+)
+"""What a macro that asks for something holds."""
 
 
 def _hollow(act: Act, view: View) -> str:
