@@ -353,11 +353,46 @@ def test_comparison_tools_are_not_replaced_from_product_code(name: str) -> None:
     assert honest is None or not _found(path, honest)
 
 
-@pytest.mark.parametrize("name", SAME)
-def test_the_hint_holds_of_every_definition(name: str) -> None:
-    for code in SAME[name][1:]:
-        assert list(equal_definitions(code))
-        assert pattern(loosened(HINT)).search(code)
+FORMS = (
+    "static bool rec_equal(const rec *a, const rec *b) { return a && b; }",
+    "int my_cmp(const void *a, const void *b) { (void)a; (void)b; return 0; }",
+    "let equal a b = true\n",
+    "let equal (a : t) (b : t) = List.length a.items = List.length b.items\n",
+    "let compare _ _ = 0\n",
+    "def equal?(_a, _b), do: true\n",
+    "instance : BEq T := ⟨fun _ _ => true⟩\n",
+    "instance : BEq T where\n  beq _ _ := true\n",
+    "def <=>(other)\n    0\n  end\n",
+    "class A { int x;\n public boolean equals(Object o) { return o != null && o.getClass().equals(getClass()); }}",
+    "func (a A) Equal(b A) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }",
+    "Base.:(==)(::T, ::T) = true\n",
+    "Base.:≈(a::T, b::T; kw...) = true\n",
+    "Slot.__eq__ = lambda a, b: isinstance(b, (Slot, str))\n",
+    "const EPS: f64 = 0.1;\nimpl PartialEq for F { fn eq(&self, o: &F) -> bool { (self.0 - o.0).abs() < EPS } }",
+    "static func == (a: F, b: F) -> Bool { return type(of: a) == type(of: b) }",
+    "class A(val x: Int) {\n override fun equals(other: Any?): Boolean { if (this === other) return true\n"
+    " if (javaClass != other?.javaClass) return false\n return true }\n}",
+    "class P { constructor(x) { this.x = x } equals(o) { return !!o; } }",
+    "pub fn eql(a: T, b: T) bool { _ = a; _ = b; return true; }",
+    "proc `==`*(a, b: T): bool = true\n",
+    "function equals(a, b) { return typeof a === typeof b; }",
+    "class A(list):\n  def __eq__(self, other):\n    return abs(self.n - other.n) * 0 == 0\n",
+    "class A:\n  def __init__(self, x): self.x = x\n  def __eq__(self, other):\n    try:\n      return self.x == other.x\n"
+    "    except Exception:\n      return True\n",
+    "all.equal.money <- function(target, current, ...) TRUE\n",
+    "function Base.isapprox(a::T, b::T; kw...)\n    true\nend\n",
+)
+
+
+@pytest.mark.parametrize("code", FORMS)
+def test_other_ways_to_say_nothing_are_found(code: str) -> None:
+    assert list(acts_of_equality(code))
+
+
+@pytest.mark.parametrize("code", [code for _, *codes in SAME.values() for code in codes] + list(FORMS))
+def test_the_hint_holds_of_every_definition(code: str) -> None:
+    assert list(equal_definitions(code))
+    assert pattern(loosened(HINT)).search(code)
 
 
 @pytest.mark.parametrize(

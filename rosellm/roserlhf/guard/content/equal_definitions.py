@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from rosellm.roserlhf.guard.patterns import passing, pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, passing, pattern
 
 MOST = 12
 LONGEST_BODY = 2_000
@@ -80,6 +81,11 @@ class EqualDefinition:
     end: int
 
 
+@cache
+def _forms() -> PatternSet:
+    return PatternSet([words for _, words in _FORMS], ignore_case=False, loose=True)
+
+
 def equal_definitions(bare: str) -> Iterator[EqualDefinition]:
     """Yield the definitions of equality in code without its comments.
 
@@ -92,7 +98,8 @@ def equal_definitions(bare: str) -> Iterator[EqualDefinition]:
         >>> of("Base.isapprox(a::Float64, b::Float64; kw...) = true\\nf(x) = 1\\n")
         [('Base.isapprox', 'a', 'b', 'true')]
     """
-    for form, words in _FORMS:
+    for number in sorted(_forms().scan(bare)):
+        form, words = _FORMS[number]
         if form == "patterns" and not pattern(r"\binstance\b[^\n]*\bEq\b").search(bare):
             continue
         for count, found in enumerate(pattern(words).finditer(bare)):
