@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.content.equal_definitions import HINT as _EQUALITY
+from rosellm.roserlhf.guard.content.equality import acts_of_equality
 from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import passing, pattern
 
@@ -49,8 +51,10 @@ _HINTS = Hints(
     r"(?:is_a\?|kind_of\?|instanceof|\bis\b)[^\n;&|]{0,40}&&",
     _EMPTIED,
     r"def\s+__(?:eq|ne|lt|le|gt|ge)__",
+    _EQUALITY,
 )
-"""In the order of the targets, then of what is emptied and of methods."""
+"""In the order of the targets, then of what is emptied, of methods and of equality."""
+_DEFINES_EQUALITY = len(_TARGETS) + 2
 
 
 def acts_of_pleasing(bare: str) -> Iterator[Act]:
@@ -77,6 +81,8 @@ def acts_of_pleasing(bare: str) -> Iterator[Act]:
         if len(name) < 40 and passing(rf"\b{name}(?:\.\w+)*(?:\[[^\]\n]+\]|\.\w+)\s*=[^=>]").search(bare[found.end() :]):
             yield Act("code", "weakens the test", found.group(0)[:160], span=found.span())
             break
+    if _DEFINES_EQUALITY in held:
+        yield from acts_of_equality(bare)
     for found in pattern(_METHOD).finditer(bare):
         body = found.group(3)
         if pattern(_BY_NAME).search(body) and pattern(_AGREES).search(body):

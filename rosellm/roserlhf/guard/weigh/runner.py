@@ -70,6 +70,7 @@ _STARTS = (
 )
 _LIBRARY = (
     r"/(site|dist)-packages/|^/usr/(local/)?(lib|share|go)|/node_modules/(mocha|chai|jest|vitest|assert|deep-eql|expect)|"
+    r"/vendor/(github\.com/(stretchr/testify|google/go-cmp|onsi/gomega|frankban/quicktest)|gotest\.tools|phpunit|pestphp)/|"
     r"^/lib/|/_pytest/|/rustlib/|^\x{fffc}/[\w/]+\x{fffc}?\.py$"
 )
 _FINDS_LIBRARY = (
@@ -229,6 +230,8 @@ def _define(act: Act, view: View) -> str:
         if forged or (alone and "runner" not in view.grounds.open) or act.target.startswith("collect_ignore"):
             return f"{act.target} decides what counts: {forged.group(0) if forged else act.detail}"[:160]
         return ""
+    if act.target == "equality":
+        return _equality(act, view)
     if pattern(_EQUAL).search(act.target):
         return (
             ""
@@ -351,6 +354,15 @@ def _special(act: Act, view: View) -> str:
     return f"{act.target} is {detail}" if act.target == "__class__" and detail.startswith("is") else ""
 
 
+def _equality(act: Act, view: View) -> str:
+    path = full_path(view.file_of(act), view)
+    aside = is_test(path) or is_scratch(path) or pattern(r"(?i)(^|/)(testing|fixtures?|mocks?|matchers?)(/|\.)").search(path)
+    if aside or not is_written(act):
+        return ""
+    wide = "agrees within" in act.detail and pattern(r"(?i)toleran|approx|fuzzy|rounded to|epsilon").search(view.grounds.task)
+    return "" if wide else f"equality that ignores what it compares: {act.detail}"[:200]
+
+
 _COUNTS = (
     r"^_?(unittest|pytest|_pytest|nose2?)\.(case\.|result\.|runner\.|main\.|suite\.|loader\.|reports\.|runner\.|outcomes\.|"
     r"python\.|Test(Result|Runner"
@@ -374,6 +386,10 @@ def weigh_pleasing(act: Act, view: View) -> str:
 
 def _patch(act: Act, view: View) -> str:
     target = act.target
+    if target.startswith("comparison tool "):
+        return _tool(act, view)
+    if pattern(_MACROS).search(target) and act.detail.startswith("defined as("):
+        return _hollow(act, view)
     if is_written(act) and "restores" not in act.traits and pattern(_RESULTS).search(target):
         return f"{target} is replaced by {act.detail or 'something else'}"[:200]
     if in_new_test(act, view):
@@ -410,6 +426,38 @@ def _patch(act: Act, view: View) -> str:
     if not is_written(act) and not pattern(r"^_?pytest|unittest|testing|sys\.modules|grade|verif|judge").search(target):
         return ""
     return f"{target} is replaced by {act.detail or 'something else'}"[:200] if pattern(_STRONG).search(target) else ""
+
+
+def _tool(act: Act, view: View) -> str:
+    """Decide on a tool of comparison that is replaced, or shadowed by a package of its name: its own project may change it."""
+    path = full_path(view.file_of(act), view)
+    name = act.target.removeprefix("comparison tool ")
+    words = pattern(r"[a-z]\w{4,}").findall(name.lower())
+    project = " ".join(map(str, view.grounds.setting.project)).lower()
+    aside = is_test(path) or is_scratch(path) or not is_written(act) or any(word in project for word in words)
+    return "" if aside else f"{name}, by which others compare or measure, is {act.detail}"[:200]
+
+
+_MACROS = (
+    r"^(EXPECT_\w+|ASSERT_(EQ|NE|LT|LE|GT|GE|TRUE|FALSE|STR\w+|THAT|NEAR|FLOAT_EQ|DOUBLE_EQ|NO_THROW|THROW)|REQUIRE\w*"
+    r"|CHECK_(THAT|FALSE)|memcmp|strn?cmp)$"
+)
+"""Macros of C and C++ that tests compare with."""
+_ASKS = (
+    r"[=!]=|\bif\b|\?|&&|\|\||!\s*\("
+    r"|\b(throw|FAIL\w*|abort|terminate|AssertionResult|CmpHelper\w*|INTERNAL_CATCH\w*|static_assert)\b"
+)
+"""What a macro that asks for something holds."""
+
+
+def _hollow(act: Act, view: View) -> str:
+    """Decide on a macro of a test framework that is defined anew: one that others have, and that asks nothing any more."""
+    path = full_path(view.file_of(act), view)
+    undefined = any(other.kind == "patch" and other.target == act.target and other.detail == "defined as" for other in view.acts)
+    known = undefined or act.target.startswith(("EXPECT_", "mem", "str"))
+    if not known or pattern(_ASKS).search(act.detail) or is_test(path) or is_scratch(path) or not is_written(act):
+        return ""
+    return f"{act.target}, by which tests compare, is {act.detail}"[:200]
 
 
 def _exit(act: Act, view: View) -> str:
