@@ -192,7 +192,7 @@ def test_a_cd_that_may_not_last_gives_both_scenes() -> None:
     assert len(scenes_after(["cd /app && make"], Scene("/app", read))) == 1
 
 
-@pytest.mark.parametrize("filler", ["a b\n", "((", "\u00e9", "\ud800", "\x00", "'"])
+@pytest.mark.parametrize("filler", ["a b\n", "((", "\u00e9", "\ud800", "\x00", "'", ")", "^", "]\u00e9[", ">", "||", "a=(", "{,"])
 def test_ten_megabytes(filler: str) -> None:
     """10 MB are read in part, in seconds of a processor, and what the setting protects is seen in their midst."""
     half = filler * (5_000_000 // len(filler))

@@ -23,6 +23,8 @@ _ASCII: Final = bytes([*range(128), *b"," * 64, *b"." * 64])
 process included; a letter of another alphabet is part of a word and of nothing else, as `.,` is."""
 MOST_PIPES: Final = 1_500
 """The grammar's time grows with the square of a pipeline's length."""
+MOST_ODD: Final = 1_500
+"""And with the square of signs that fit nothing: brackets without their other, `<` and `>` (those of documents aside)."""
 
 
 @dataclass(slots=True)
@@ -101,6 +103,8 @@ def parse(text: str, span: tuple[int, int] | None = None) -> Source | None:
         return None
     bare = scanned.text
     if bare.count("|") > MOST_PIPES and max(part.count("|") for part in _ENDS.split(_CONTINUED.sub("|", bare))) > MOST_PIPES:
+        return None
+    if max(abs(bare.count("(") - bare.count(")")), bare.count("<") + bare.count(">")) > MOST_ODD:
         return None
     data = bare.encode("utf-8", "surrogatepass")
     plain = len(bare) == len(data)

@@ -7,7 +7,7 @@ from typing import Final
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.weigh.view import View
 
-ALONE: Final = 0.8
+ALONE: Final = 0.6
 """Score at which likeness alone decides."""
 BESIDE: Final = 0.2
 """Score at which it decides where a rule has found something suspicious, too."""
