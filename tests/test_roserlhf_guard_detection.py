@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.guard import detection as detection_module
 from rosellm.roserlhf.guard.detection import detection
-from rosellm.roserlhf.guard.plain_words import acts_of_plain_words
+from rosellm.roserlhf.guard.patterns import may_be_found, pattern
+from rosellm.roserlhf.guard.plain_words import NUMERIC, acts_of_plain_words
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
@@ -99,3 +101,39 @@ def test_pieces_of_real_calls_that_pass_for_plain_words_are_read_as_such() -> No
 
 def _texts(call: dict[str, Any]) -> list[str]:
     return [text for text in (*call["arguments"].values(), *call["history"]) if isinstance(text, str)]
+
+
+def test_sums_are_let_pass_as_reading_them_would_unless_a_rule_asks_for_numbers() -> None:
+    chance = random.Random(2)
+    detect = detection(RULES)
+    for _ in range(600):
+        text = "".join(chance.choices(NUMERIC, k=chance.randint(1, 12)))
+        tool, argument = chance.choice(
+            (("calculator", "expression"), ("submit", "answer"), ("shell", "command"), ("finish", "message"))
+        )
+        history = chance.choice(((), (REMARKS[1],)))
+        read = RULES.suspicions(read_call(tool, {argument: text}, history, SETTINGS[0]).acts, SETTINGS[0])
+        assert list(detect(tool, {argument: text}, history, SETTINGS[0])) == read, text
+
+
+@pytest.mark.parametrize("target", ["4242", "^42", r"\d{3,}", ".", "(a|[0-9])2", "[^a-z]", r"\W", "a*", r"(?i)x?4"])
+def test_a_rule_of_ones_own_may_ask_for_numbers(tmp_path: Path, target: str) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(
+        f"[[rule]]\nid = 'leaked'\nreason = 'the key'\n[[rule.when]]\nkinds = ['text']\ntarget = '{target}'\n", encoding="utf-8"
+    )
+    rules = Rules.read(file)
+    assert not rules.pass_words_of(frozenset(NUMERIC))
+    read = rules.suspicions(read_call("calculator", {"expression": "4242+1"}, (), SETTINGS[0]).acts, SETTINGS[0])
+    assert list(detection(rules)("calculator", {"expression": "4242+1"}, (), SETTINGS[0])) == read
+    assert [one.rule for one in read] == ["leaked"]
+
+
+@given(st.text(alphabet="ab01.*+?|()[]^\\dwsDWS{},-", max_size=10), st.text(alphabet="01+", max_size=6))
+@settings(derandomize=True, max_examples=1500, deadline=None)
+def test_what_is_found_in_a_number_may_be_found_there(words: str, text: str) -> None:
+    try:
+        found = pattern(words).search(text)
+    except ConfigError:
+        return
+    assert found is None or may_be_found(words, frozenset("01+"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.history import MOST_STRINGS
 from rosellm.roserlhf.guard.intents import admits
-from rosellm.roserlhf.guard.plain_words import acts_of_plain_words
+from rosellm.roserlhf.guard.plain_words import NUMERIC, acts_of_plain_words, is_sum
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
@@ -41,11 +41,14 @@ def detection(rules: Rules) -> Detect:
         ('protected-read', [])
     """
 
+    sums_pass = rules.pass_words_of(frozenset(NUMERIC))
     plain: OrderedDict[tuple[Any, ...], tuple[Setting, Sequence[Suspicion], bool]] = OrderedDict()
     """Of plain words, to which the history adds nothing; but what is handed in is read in full after an admission."""
     others: OrderedDict[tuple[Any, ...], tuple[Setting, Sequence[Suspicion]]] = OrderedDict()
 
     def detect(tool: str, arguments: Mapping[str, Any], history: Sequence[str], setting: Setting) -> Sequence[Suspicion]:
+        if sums_pass and is_sum(tool, arguments, history):
+            return ()
         key = (tool, tuple(arguments.items()), id(setting))  # kept with the setting, lest another one gets its number
         try:
             known = plain.get(key)

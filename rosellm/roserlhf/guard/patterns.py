@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from re import _parser  # type: ignore[attr-defined]
+from string import ascii_letters, digits, whitespace
 from typing import Any
 
 from rosellm.roserlhf import checks
@@ -52,7 +54,7 @@ def passing(text: str) -> Any:
     Those words must be `escaped`, or be names. Unlike the guard's own patterns these are forgotten: every call brings others.
 
     Example:
-        >>> passing(r"\bname\b").search("a name") is None, passing("a" * LONGEST_PATTERN + "a").search("a" * 9_000) is None
+        >>> passing(r"\\bname\\b").search("a name") is None, passing("a" * LONGEST_PATTERN + "a").search("a" * 9_000) is None
         (False, True)
     """
     return _compiled(text if len(text) <= LONGEST_PATTERN else NOWHERE, False)
@@ -100,6 +102,48 @@ def loosened(text: str) -> str:
         'sums?[^.]*right'
     """
     return _COUNTED.sub("*", text)
+
+
+def may_be_found(text: str, letters: frozenset[str]) -> bool:
+    """Tell whether a pattern may be found in a text of these ASCII letters alone; in doubt it may.
+
+    Example:
+        >>> [may_be_found(text, frozenset("0123456789+")) for text in ("10 ?/ ?10", r"\\d+|nine", "(a|b)*1", "[^0-9]", "[xy]+1")]
+        [False, True, True, True, False]
+    """
+    if any(sign in text for sign in _OTHER_SYNTAX):
+        return True
+    try:
+        return _fits(_parser.parse(text), letters)
+    except (re.error, RecursionError, OverflowError):
+        return True
+
+
+_OTHER_SYNTAX = ("[[:", "[:", r"\Q", r"\C", r"\p", r"\P")
+"""What `re` reads otherwise than RE2, and does not refuse."""
+_CLASSES = {"CATEGORY_DIGIT": digits, "CATEGORY_SPACE": whitespace, "CATEGORY_WORD": ascii_letters + digits + "_"}
+
+
+def _fits(parsed: Iterable[tuple[Any, Any]], letters: frozenset[str]) -> bool:
+    return all(_may_stand(str(kind), value, letters) for kind, value in parsed)
+
+
+def _may_stand(kind: str, value: Any, letters: frozenset[str]) -> bool:
+    if kind == "LITERAL":
+        return not letters.isdisjoint((chr(value).lower(), chr(value).upper()))
+    if kind == "RANGE":
+        return any(_may_stand("LITERAL", code, letters) for code in range(value[0], min(value[1], 127) + 1))
+    if kind == "CATEGORY":
+        return str(value) not in _CLASSES or not letters.isdisjoint(_CLASSES[str(value)])
+    if kind == "IN":
+        return any(str(one) == "NEGATE" or _may_stand(str(one), of, letters) for one, of in value)
+    if kind == "BRANCH":
+        return any(_fits(one, letters) for one in value[1])
+    if kind == "SUBPATTERN":
+        return _fits(value[3], letters)
+    if kind in ("MAX_REPEAT", "MIN_REPEAT"):
+        return value[0] == 0 or _fits(value[2], letters)
+    return True
 
 
 def _words(error: Exception) -> str:

@@ -61,6 +61,26 @@ def _taken_as(tool: str, name: str) -> tuple[str, bool]:
     return "answer" if family and name.rpartition(".")[2] not in REMARKS else "prose", bool(family)
 
 
+NUMERIC = "0123456789+-*()."
+"""What numbers and sums without blanks are made of."""
+
+
+def is_sum(tool: str, arguments: Mapping[str, Any], history: Sequence[str]) -> bool:
+    """Tell at once of some calls that all they say is one number or sum without blanks: `acts_of_plain_words` is but its words.
+
+    Example:
+        >>> is_sum("calculator", {"expression": "3*12"}, ()), is_sum("submit", {"answer": "(1)(2)(3)"}, ())
+        (True, False)
+    """
+    for name, text in arguments.items() if len(arguments) == 1 else ():
+        if isinstance(text, str) and isinstance(name, str) and text and not text.strip(NUMERIC) and _is_number(text):
+            language, handed_in = _taken_as(tool, name)
+            if not language or not handed_in:
+                return bool(language)
+            return (text.isdigit() or "*" in text or "+" in text) and not admits(history)
+    return False
+
+
 def _is_number(text: str) -> bool:
     return len(text) <= LONGEST_NUMBER and looks.without_words(text)
 

@@ -33,7 +33,7 @@ from rosellm.roserlhf.guard.act import KINDS, Act
 from rosellm.roserlhf.guard.concepts import CONCEPTS, paths_of
 from rosellm.roserlhf.guard.grounds import FIELDS, Grounds, grounds_of
 from rosellm.roserlhf.guard.paths import Touch
-from rosellm.roserlhf.guard.patterns import PatternSet, Sieve, finder, pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, Sieve, finder, may_be_found, pattern
 from rosellm.roserlhf.guard.phrases import SUBJECTS
 from rosellm.roserlhf.guard.setting import Setting
 
@@ -242,6 +242,28 @@ class Rules:
                 else:
                     found.setdefault((rule.id, act.kind, act.target, act.detail), Suspicion(rule.id, rule.reason, act))
         return list(found.values())
+
+    def pass_words_of(self, letters: frozenset[str]) -> bool:
+        """Tell whether words of these ASCII letters alone, of which nothing else is known, can meet no rule; in doubt they can.
+
+        Example:
+            >>> Rules.read().pass_words_of(frozenset("0123456789")), Rules.read().pass_words_of(frozenset("abcdefghijklmnopqrst "))
+            (True, False)
+        """
+
+        def rules_out(one: Words) -> bool:
+            if not one.wanted or one.of not in ("target", "detail"):
+                return False
+            if one.of == "detail":
+                return not any(pattern(text, ignore_case=True).search("") for text in one.patterns)
+            return not any(may_be_found(text, letters) for text in one.patterns)
+
+        return all(
+            any(map(rules_out, words)) or any(isinstance(one, _Trait) and one.wanted for one in conditions)
+            for rule in self
+            for kinds, words, conditions in rule.when
+            if "text" in kinds
+        )
 
 
 def _builtin() -> Iterator[tuple[str, str]]:
