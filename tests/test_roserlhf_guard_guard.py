@@ -532,7 +532,7 @@ def test_words_of_any_length_can_be_looked_for(letter: str) -> None:
         protected_read=("answers of the table solutions",),
     )
     word = letter * (9_000 // len(letter))
-    calls = [
+    calls: list[tuple[str, dict[str, Any]]] = [
         ("web_fetch", {"url": word}),
         ("web_fetch", {"url": f"https://{word}/a"}),
         ("read_file", {"path": f"/eval/{word}"}),
