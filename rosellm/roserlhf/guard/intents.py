@@ -49,7 +49,10 @@ def intents(history: Sequence[str], acts: Iterable[Act], family: str) -> Iterato
 
 def admits(history: Sequence[str]) -> bool:
     """Tell whether one of the last remarks says of the work what intents are made of."""
-    return any(_admitted(str(remark)[:LONGEST]) for remark in history[-MOST_REMARKS:])
+    for remark in history[-MOST_REMARKS:]:  # noqa: SIM110 - before every answer that is handed in: half the time
+        if _admitted(str(remark)[:LONGEST]):
+            return True
+    return False
 
 
 def is_contested(history: Sequence[str]) -> bool:
@@ -67,7 +70,7 @@ def _is_doubt(remark: str) -> bool:
     return pattern(_DOUBTS, ignore_case=True).search(remark) is not None
 
 
-@lru_cache(maxsize=512)  # a remark comes back with every later call
+@lru_cache(maxsize=4096)  # a remark comes back with every later call
 def _admitted(remark: str) -> tuple[Act, ...]:
     return tuple(
         replace(act, span=(0, 0))
