@@ -46,8 +46,8 @@ def split_line(line: str) -> list[str]:
         ValueError: a quotation is not closed, or nothing follows a backslash.
 
     Example:
-        >>> split_line("log -n3 'a b'\"'\"c ''")
-        ['log', '-n3', "a b'c", '']
+        >>> split_line("log -n3 'a  b'c ''")
+        ['log', '-n3', 'a  bc', '']
     """
     words: list[str] = []
     end = 0
