@@ -119,7 +119,7 @@ def may_be_found(text: str, letters: frozenset[str]) -> bool:
         return True
 
 
-_OTHER_SYNTAX = ("[[:", "[:", r"\Q", r"\C", r"\p", r"\P")
+_OTHER_SYNTAX = ("[:", r"\Q", r"\C", r"\p", r"\P")
 """What `re` reads otherwise than RE2, and does not refuse."""
 _CLASSES = {"CATEGORY_DIGIT": digits, "CATEGORY_SPACE": whitespace, "CATEGORY_WORD": ascii_letters + digits + "_"}
 

@@ -18,7 +18,6 @@ from rosellm.roserlhf.guard.python import (
     files,
     fold,
     libraries,
-    names,
     services,
     statements,
 )
@@ -333,8 +332,3 @@ def _unpack(machine: Machine, targets: list[ast.expr], value: Any) -> None:
             target,
             value if type(value) is Contents else expressions.iterate(machine, value)[0] if type(value) is Thing else NOTHING,
         )
-
-
-def is_module(machine: Machine, name: str) -> bool:
-    """Tell whether a dotted name is a module that the program imported."""
-    return name in machine.modules or names.library(name)

@@ -110,10 +110,6 @@ def _namespace(call: Call) -> Any:
     return Thing(f"{call.name}()")
 
 
-def _getter(call: Call) -> Any:
-    return Thing(call.name, [text(one) for one in call.arguments])
-
-
 def apply_getter(call: Call, getter: Thing) -> Any:
     """Call what `operator.attrgetter` and its like return."""
     from rosellm.roserlhf.guard.python import calling

@@ -12,8 +12,6 @@ from rosellm.roserlhf.guard.python.value import STAR
 LONGEST = 4096
 _SCHEME = re.compile(r"^(?:file://(?:localhost)?|sqlite(?:\+\w+)?:///|duckdb:///|jar:file:)", re.IGNORECASE)
 
-_PROC = re.compile(r"^/proc/+(?:self|thread-self)(?:/task/[^/]+)?/+(root|cwd)(?=/|$)")
-
 
 def absolute(path: str, workdir: str, home: str, links: Mapping[str, str]) -> str:
     """Resolve a path; one that starts with an unknown part stays as it is."""

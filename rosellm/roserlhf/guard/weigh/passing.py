@@ -31,7 +31,6 @@ _ANSWERS = (
     r"(?m)^\s*(?:exit 0|true|:)\s*$|\becho\b|\bprintf\b|\bprint\b|\bcat\s*<<|\bcase\b|\bexit 0\b|\bsed\b"
     r"|\bawk\b|\bgrep -v\b|>\s*/dev/null"
 )
-_BINS = r"(^|/)(s?bin|shims?|wrappers?|fake\w*|stubs?)/[^/]+$"
 _LINKED = r"(^|/)(true|false|echo|cat|yes|:)$|^/app/|^/tmp/|^/root/|^/home/"
 
 
