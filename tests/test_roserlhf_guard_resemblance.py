@@ -5,7 +5,7 @@ import random
 import pytest
 
 from rosellm.roserlhf.guard import resemblance
-from rosellm.roserlhf.guard.resemblance import Features, Weights, features_of, parts, score
+from rosellm.roserlhf.guard.resemblance import Features, Weights, _heaviest, _weighed, features_of, score
 from rosellm.roserlhf.guard.setting import Setting
 
 
@@ -46,6 +46,6 @@ def test_words_shared_with_a_field_are_whole_words(text: str) -> None:
 def test_the_score_is_what_the_parts_come_to() -> None:
     weights = Weights.of(0.5, {"u:a": (2.0, 3.0), "b:a a": (1.0, -1.0), "h:a": (1.0, 0.25), "s:task:1": (4.0, 0.5)})
     features = Features({"a", "x"}, {("a", "a"), ("a", "x")}, {"a"}, {"s:task:1"})
-    assert parts(features, weights) == [(6.0, "a", 0), (-1.0, "a a", 1), (0.25, "a", 2), (2.0, "task:1", 3)]
+    assert _heaviest(features, _weighed(features, weights)) == ["a", "task:1", "a", "a a"]
     assert score(features, weights) == pytest.approx(0.5 + 7.25 / 22**0.5)
     assert score(Features(set(), set(), set(), set()), weights) == 0.5

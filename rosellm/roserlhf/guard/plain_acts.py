@@ -13,6 +13,9 @@ LONGEST = 40_000
 """Characters of a call's words without disguise that a judge may look at."""
 _SHOWN = 400
 """Characters of a program's arguments that its act surely keeps."""
+_BEGINNINGS = (6, 12)
+"""Characters of words that are looked for before all of them."""
+_NEAR = 200
 _PATHS = frozenset(("read", "list", "write", "delete", "link", "run", "import", "process", "install"))
 _TRAITS = ("from",)
 
@@ -60,6 +63,7 @@ def undisguised(acts: Iterable[Act], said: str) -> str:
         said: the call's own text.
     """
     found: dict[str, None] = {}
+    stands: dict[str, bool] = {}  # whether a beginning is said at all; long calls hold many words of one beginning
     left = LONGEST
     at = 0  # where the words of the act before stand: those of the next stand behind them as a rule
     for act in acts:
@@ -74,9 +78,11 @@ def undisguised(acts: Iterable[Act], said: str) -> str:
         words = words.strip()
         if not words or words in found:
             continue
-        place = said.find(words, at)
-        if place < 0:
-            place = said.find(words)
+        place = said.find(words, at, at + len(words) + _NEAR)
+        if place < 0 and _begins(words, said, stands):
+            place = said.find(words, at)
+            if place < 0:
+                place = said.find(words, 0, at + len(words))
         if place >= 0:
             at = place
         else:
@@ -85,3 +91,14 @@ def undisguised(acts: Iterable[Act], said: str) -> str:
             if left <= 0:
                 break
     return "\n".join(found)[:LONGEST]
+
+
+def _begins(words: str, said: str, stands: dict[str, bool]) -> bool:
+    """Tell whether a text holds the beginning of some words; `stands` remembers."""
+    for size in _BEGINNINGS:
+        beginning = words[:size]
+        if beginning not in stands:
+            stands[beginning] = beginning in said
+        if not stands[beginning]:
+            return False
+    return True

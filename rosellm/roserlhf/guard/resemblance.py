@@ -21,9 +21,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from heapq import nlargest
 from importlib import resources
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise, repeat
 from string import ascii_lowercase, ascii_uppercase, digits
 from sys import intern
 from typing import Any, Final, NamedTuple
@@ -59,6 +58,7 @@ _MOST_SETTINGS: Final = 256
 _MOST_SHARED: Final = 4
 """Words that a call shares with a field from which on it does not matter how many they are."""
 _PAIRS: Final = 1
+_HEARD: Final = 2
 _OTHERS: Final = 3
 """Numbers of families."""
 
@@ -90,8 +90,14 @@ class Features(NamedTuple):
         }
 
 
-Family = dict[Any, tuple[float, float]]
-"""Of each known feature of a family its weight times its factor for rarity, and the square of that factor."""
+Family = dict[Any, int]
+"""Of each known feature of a family its weight times its factor for rarity, and the square of that factor, as one number."""
+_PARTS: Final = 1 << 10
+"""Of a whole, which both are counted in: sums of whole numbers are exact, in whatever order."""
+_SHIFT: Final = 32
+"""Bits for the sum of the squares, at most 12,000 of 100; the sum of the products stands above them."""
+_SQUARES: Final = (1 << _SHIFT) - 1
+_MOST_NAMED: Final = 6
 
 
 @dataclass(frozen=True)
@@ -101,8 +107,6 @@ class Weights:
     bias: float
     families: tuple[Family, ...]
     """As in `Features`."""
-    known: tuple[frozenset[Any], ...]
-    """What each family knows: sets meet without hashing anything again."""
     least_known: int = 0
     """Words and pairs of a call that must be known, lest a few of them decide."""
 
@@ -110,11 +114,9 @@ class Weights:
     def of(cls, bias: float, features: Mapping[str, tuple[float, float]], least_known: int = 0) -> Weights:
         """Take the factor for rarity and the weight of each feature, by whole names."""
         words, pairs, heard, others = families = tuple(Family() for _ in Features._fields)
-        squares: dict[float, float] = {}  # objects shared where they can be: each other one is a place in memory to be waited for
         for name, (rarity, weight) in features.items():
             mark, _, rest = name.partition(":")
-            square = squares.setdefault(rarity, rarity * rarity)
-            known = (rarity * weight, square)
+            known = (round(_PARTS * rarity * weight) << _SHIFT) + round(_PARTS * rarity * rarity)
             if mark == "u":
                 words[intern(rest)] = known
             elif mark == "b":
@@ -124,7 +126,7 @@ class Weights:
                 heard[rest] = known
             else:
                 others[name] = known
-        return cls(bias, families, tuple(map(frozenset, families)), least_known)
+        return cls(bias, families, least_known)
 
 
 @cache
@@ -208,36 +210,40 @@ def resemblance(
     """
     weights = weights or builtin()
     features = features_of(tool, arguments, history, setting, acts)
-    found = score(features, weights)
-    if found < LEAST:
-        return
-    known = parts(features, weights)
-    if sum([family <= _PAIRS for _, _, family in known]) >= weights.least_known:
-        yield Act("resemblance", f"{found:.2f}", ", ".join([name for _, name, _ in nlargest(6, known)]))
+    known = _weighed(features, weights)
+    found = _score(known, weights.bias)
+    if found >= LEAST and sum(len(ones) - ones.count(0) for ones in known[:_HEARD]) >= weights.least_known:
+        yield Act("resemblance", f"{found:.2f}", ", ".join(_heaviest(features, known)))
 
 
 def score(features: Features, weights: Weights) -> float:
-    """Return the score of a call's features, whatever order they come in."""
-    held: tuple[Set[Any], ...] = features
-    found = [family[key] for family, known, here in zip(weights.families, weights.known, held, strict=True) for key in here & known]
-    if not found:
-        return weights.bias
-    added, squares = zip(*found, strict=True)
-    return weights.bias + math.fsum(added) / math.sqrt(math.fsum(squares))
+    """Return the score of a call's features."""
+    return _score(_weighed(features, weights), weights.bias)
 
 
-def parts(features: Features, weights: Weights) -> list[tuple[float, str, int]]:
-    """Return of each known feature what it adds to a score before the division, its bare name and its family's number."""
-    held: tuple[Set[Any], ...] = features
-    return [
-        (family[key][0], _bare(number, key), number)
-        for number, (family, known, here) in enumerate(zip(weights.families, weights.known, held, strict=True))
-        for key in here & known
+def _weighed(features: Features, weights: Weights) -> list[list[int]]:
+    """Return what is known of each feature, by family; of unknown ones 0."""
+    return [list(map(family.get, held, repeat(0))) for family, held in zip(weights.families, features, strict=True)]
+
+
+def _score(known: list[list[int]], bias: float) -> float:
+    found = sum(map(sum, known))
+    return bias + ((found >> _SHIFT) / math.sqrt((found & _SQUARES) * _PARTS) if found else 0.0)
+
+
+def _heaviest(features: Features, known: list[list[int]]) -> list[str]:
+    """Return the names of the features that add most to a score, from the first, without a letter that tells their family."""
+    least = sorted(chain(*known))[-_MOST_NAMED:][:1]
+    most = [
+        (one, number, key)
+        for number, (ones, held) in enumerate(zip(known, features, strict=True))
+        for one, key in zip(ones, held, strict=True)
+        if one and [one] >= least
     ]
+    return [_bare(number, key) for _, number, key in sorted(most, reverse=True)[:_MOST_NAMED]]
 
 
 def _bare(family: int, key: Any) -> str:
-    """Return what a feature is called without the letter that tells its family."""
     if family == _PAIRS:
         return " ".join(key)
     return str(key.partition(":")[2] if family == _OTHERS else key)
