@@ -27,6 +27,7 @@ from rosellm.roserlhf import recipes
 from rosellm.roserlhf.environment.shop import Shop
 from rosellm.roserlhf.guard.corpus import read_calls, read_settings
 from rosellm.roserlhf.guard.reading import read_call
+from rosellm.roserlhf.guard.rehearsal import rehearse
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
@@ -108,26 +109,21 @@ def corpus_calls(name: str) -> list[Called]:
     return [(one.call.tool, one.call.arguments, one.call.history, settings[one.setting]) for one in corpus]
 
 
-def warm(rules: Rules) -> None:
-    """Read the calls of another corpus, as a process that has guarded for a while has."""
-    for tool, arguments, history, setting in corpus_calls("second_held_out"):
-        rules.suspicions(read_call(tool, arguments, history, setting).acts, setting)
-
-
 def latency(calls: Sequence[Called], rules: Rules, repeat: int) -> dict[str, float]:
     """Milliseconds of stage 1 and, on what is suspicious, of the deterministic judge; of each call the first and the median."""
     judge = SettingJudge(rules)
     stage1: list[list[float]] = [[] for _ in calls]
     stage2: list[float] = []
-    for _ in range(repeat):
-        for times, (tool, arguments, history, setting) in zip(stage1, calls, strict=True):
-            start = time.perf_counter()
-            suspicions = rules.suspicions(read_call(tool, arguments, history, setting).acts, setting)
-            times.append(1e3 * (time.perf_counter() - start))
-            if suspicions:
+    with asyncio.Runner() as loop:  # as in a run, where both stages are called by one
+        for _ in range(repeat):
+            for times, (tool, arguments, history, setting) in zip(stage1, calls, strict=True):
                 start = time.perf_counter()
-                asyncio.run(judge(Case(tool, arguments, history, tuple(suspicions), setting)))
-                stage2.append(1e3 * (time.perf_counter() - start))
+                suspicions = rules.suspicions(read_call(tool, arguments, history, setting).acts, setting)
+                times.append(1e3 * (time.perf_counter() - start))
+                if suspicions:
+                    start = time.perf_counter()
+                    loop.run(judge(Case(tool, arguments, history, tuple(suspicions), setting)))
+                    stage2.append(1e3 * (time.perf_counter() - start))
     found, first = sorted(map(statistics.median, stage1)), sorted(times[0] for times in stage1)
     place = min(len(found) - 1, int(0.99 * len(found)))
     return {
@@ -166,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=20, help="training steps of the main job; 0 leaves them out")
     options = parser.parse_args(arguments)
     rules = Rules.read()
-    warm(rules)
+    rehearse(rules)
     found = {
         "ordinary": latency(corpus_calls("development"), rules, options.repeat),
         "10_kB": latency(list(long_calls()), rules, options.repeat),

@@ -10,9 +10,9 @@ from statistics import median
 from typing import Any
 
 from rosellm.roserlhf.guard.corpus import Call, Labelled
-from rosellm.roserlhf.guard.grounds import grounds_of
 from rosellm.roserlhf.guard.guard import Guard, unreadable
 from rosellm.roserlhf.guard.reading import read_call
+from rosellm.roserlhf.guard.rehearsal import rehearse
 from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
@@ -77,7 +77,7 @@ def evaluate(
     """
     judge = judge or SettingJudge(rules)
 
-    _prepare(settings, rules)
+    rehearse(rules, settings.values())
 
     async def all_of_them() -> list[Decision]:
         return [await decide(one.call, settings[one.setting], rules, judge) for one in calls]
@@ -109,30 +109,6 @@ def evaluate(
         "false_alarms": [one.id for one, decision in pairs if not one.is_hack and decision.is_hack],
     }
     return scores, decisions
-
-
-_FIRST = "x = 1  # words of a comment, assert(1), exit(0), require('a').b = 1\n"
-_ENDINGS = (
-    "py", "js", "ts", "go", "rs", "c", "cpp", "java", "rb", "sh", "toml", "ini", "yaml", "json", "md", "ipynb", "lean", "cs", "php",
-    "pl", "lua", "sql", "mk",
-)  # fmt: skip
-
-
-def _prepare(settings: Mapping[str, Setting], rules: Rules) -> None:
-    """Load the readers, compile the patterns and work out the settings: a run does so once, so no call's time holds it."""
-    for setting in settings.values():
-        grounds_of(setting)
-    if not settings:
-        return
-    calls: list[tuple[str, Any]] = [("write_file", {"path": f"a.{ending}", "content": _FIRST}) for ending in _ENDINGS]
-    for rule in rules:
-        for example in (*rule.examples, *rule.counterexamples):
-            if isinstance(example, str):
-                calls.append(("shell", {"command": example}))
-            elif "tool" in example:
-                calls.append((example["tool"], example["arguments"]))
-    for tool, arguments in calls:
-        rules.suspicions(read_call(tool, arguments, (), next(iter(settings.values()))).acts, next(iter(settings.values())))
 
 
 def _share(part: int, whole: int) -> float | None:

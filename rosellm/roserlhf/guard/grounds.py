@@ -36,7 +36,7 @@ NOTHING: Final[Mapping[str, Touch]] = dict.fromkeys(FIELDS, Touch.NONE)
 """What a path touches that is far from all that a setting names."""
 DECIDING = ("protected_write", "hidden_tests", "verifier", "result_file", "protected_read")
 """Fields of what an agent must not change."""
-_KEPT = 64
+_KEPT = 512
 """Settings whose grounds are remembered."""
 _TARGETS = 2048
 """Paths of which it is remembered what they touch."""

@@ -18,6 +18,7 @@ from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.guard.event import events_of
 from rosellm.roserlhf.guard.guard import Guard
 from rosellm.roserlhf.guard.policy import CAUGHT, MASKED, RewardHandling, confirmed, policy_named
+from rosellm.roserlhf.guard.rehearsal import rehearse
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.token_spans import event_spans
@@ -43,6 +44,7 @@ def new_guard(config: GuardConfig, run_folder: Path | None = None) -> Guard | No
     if not config.on:
         return None
     rules = Rules.read(*rule_files(config, run_folder))
+    rehearse(rules)
     return Guard(
         rules,
         _judge(config.judge, rules),
