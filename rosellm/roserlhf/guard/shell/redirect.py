@@ -76,6 +76,13 @@ def redirections(shell: Shell, nodes: list[Node]) -> Redirections:
     return found
 
 
+def into_file(shell: Shell, operator: str, target: str) -> Redirections:
+    """Open a file that takes the output of a command."""
+    found = Redirections(shell, start=len(shell.acts), stdin=shell.stdin, span=shell.span)
+    _open(shell, operator, "", target, found)
+    return found
+
+
 def _file(shell: Shell, node: Node, found: Redirections) -> None:
     children = node.children
     source = shell.source

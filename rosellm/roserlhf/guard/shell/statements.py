@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell.arithmetic import number
-from rosellm.roserlhf.guard.shell.assignment import assign
-from rosellm.roserlhf.guard.shell.command import assignments_alone, command, declare, run_words, unset
+from rosellm.roserlhf.guard.shell.assignment import assign, assign_plain
+from rosellm.roserlhf.guard.shell.command import (
+    assignments_alone,
+    command,
+    declare,
+    expanded_command,
+    plain_command,
+    redirected_command,
+    run_words,
+    unset,
+)
 from rosellm.roserlhf.guard.shell.condition import condition
+from rosellm.roserlhf.guard.shell.plain import Assigned, ExpandedCommand, Loop, PlainCommand, Redirected
 from rosellm.roserlhf.guard.shell.redirect import Redirections, redirections
 from rosellm.roserlhf.guard.shell.rescue import rescue
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
@@ -36,6 +46,9 @@ _DECIDES: Final = re.compile(
 
 def execute(shell: Shell, node: Node) -> Value:
     """Read a statement: note its acts, change the shell's state, return what it prints."""
+    plain = _PLAIN.get(type(node))
+    if plain is not None:
+        return plain(shell, node)
     kind = node.type
     reader = _READERS.get(kind)
     if reader is not None:
@@ -306,7 +319,16 @@ def _for(shell: Shell, node: Node) -> Value:
     values = fields(shell, node.children_by_field_name("value"))
     if not any(child.type == "in" for child in node.children):
         values = list(shell.state.get("args", "", []))
-    flat = [one for value in values for one in value] or [""]
+    return _turns(shell, variable, [one for value in values for one in value] or [""], body)
+
+
+def _plain_for(shell: Shell, node: Loop) -> Value:
+    shell.span = shell.source.where(node.start_byte, node.end_byte)
+    return _turns(shell, node.name, node.words, cast("Node", node.body))
+
+
+def _turns(shell: Shell, variable: str, flat: list[str], body: Node) -> Value:
+    """Read the body of a loop with what its variable is in turn, or with all of it at once."""
     if 1 < len(flat) <= _ITERATIONS and _COUNTS.search(shell.source.data, body.start_byte, body.end_byte):
         printed: list[Value] = []
         for one in flat:
@@ -452,6 +474,12 @@ def _assignments(shell: Shell, node: Node) -> Value:
     return NOTHING
 
 
+def _plain_assignment(shell: Shell, node: Assigned) -> Value:
+    shell.span = shell.source.where(node.start_byte, node.end_byte)
+    assign_plain(shell, node)
+    return NOTHING
+
+
 def _redirect_alone(shell: Shell, node: Node) -> Value:
     """`$(< file)`."""
     shell.at(node)
@@ -485,4 +513,12 @@ _READERS: Final[dict[str, Callable[[Shell, Node], Value]]] = {
     "file_redirect": _redirect_alone,
     "herestring_redirect": _redirect_alone,
 }
+_PLAIN: Final[dict[type, Callable[[Shell, Any], Value]]] = {
+    PlainCommand: plain_command,
+    ExpandedCommand: expanded_command,
+    Redirected: redirected_command,
+    Assigned: _plain_assignment,
+    Loop: _repeated(_plain_for),
+}
+"""Statements of a text that was read without the grammar."""
 __all__ = ["Redirections", "execute"]
