@@ -45,76 +45,103 @@ _RESERVED: Final = names(
 class Tree:
     """A node of a tree, as far as statements are read by it."""
 
-    __slots__ = ("child_count", "children", "end_byte", "is_named", "named_children", "start_byte", "type")
-    is_named: bool
+    __slots__ = ("child_count", "children", "end_byte", "named_children", "start_byte", "type")
+    is_named = True
 
     def __init__(self, kind: str, children: list[Tree], start: int, end: int) -> None:
         self.type = kind
         self.children = children
         self.named_children = [child for child in children if child.is_named]
         self.child_count = len(children)
-        self.is_named = True
         self.start_byte = start
         self.end_byte = end
 
 
-_NONE: Final[list[Tree]] = []
+class _Leaf(Tree):
+    """A node that is read by what it holds, not by its children."""
+
+    __slots__ = ()
+    children: list[Tree] = []  # noqa: RUF012 -- nothing is ever put into it
+    named_children = children
+    child_count = 0
 
 
-class PlainCommand(Tree):
+class PlainCommand(_Leaf):
     """A command, given as its words."""
 
     __slots__ = ("words",)
+    type = "command"
 
     def __init__(self, words: list[str], start: int, end: int) -> None:
-        _leaf(self, "command", start, end)
         self.words = words
+        self.start_byte = start
+        self.end_byte = end
 
 
-class ExpandedCommand(Tree):
+class ExpandedCommand(_Leaf):
     """A command, given as its words, of which some are to be expanded."""
 
     __slots__ = ("words",)
+    type = "command"
 
     def __init__(self, words: list[Word], start: int, end: int) -> None:
-        _leaf(self, "command", start, end)
         self.words = words
+        self.start_byte = start
+        self.end_byte = end
 
 
-class Redirected(Tree):
+class Redirected(_Leaf):
     """A command whose output goes into a file."""
 
     __slots__ = ("command", "operator", "target")
+    type = "redirected_statement"
 
     def __init__(self, command: PlainCommand | ExpandedCommand, operator: str, target: str, end: int) -> None:
-        _leaf(self, "redirected_statement", command.start_byte, end)
         self.command = command
         self.operator = operator
         self.target = target
+        self.start_byte = command.start_byte
+        self.end_byte = end
 
 
-class Assigned(Tree):
+class Assigned(_Leaf):
     """`name=text`, or `name=$variable` with a text behind it."""
 
     __slots__ = ("name", "text", "variable")
+    type = "variable_assignment"
 
     def __init__(self, name: str, variable: str, text: str, start: int, end: int) -> None:
-        _leaf(self, "variable_assignment", start, end)
         self.name = name
         self.variable = variable
         self.text = text
+        self.start_byte = start
+        self.end_byte = end
 
 
-class Loop(Tree):
+class Body(_Leaf):
+    """`do ...; done`."""
+
+    __slots__ = ("statements",)
+    type = "do_group"
+
+    def __init__(self, statements: list[Tree], start: int, end: int) -> None:
+        self.statements = statements
+        self.start_byte = start
+        self.end_byte = end
+
+
+class Loop(_Leaf):
     """`for name in words; do ...; done`."""
 
     __slots__ = ("body", "name", "words")
+    type = "for_statement"
 
-    def __init__(self, name: str, words: list[str], body: Tree, start: int) -> None:
-        _leaf(self, "for_statement", start, body.end_byte)
+    def __init__(self, name: str, words: list[str], body: Body, start: int) -> None:
         self.name = name
         self.words = words
         self.body = body
+        self.start_byte = start
+        self.end_byte = body.end_byte
 
 
 class Variable:
@@ -139,26 +166,17 @@ Word = str | Variable | Printed
 """A word of a command."""
 
 
-def _leaf(tree: Tree, kind: str, start: int, end: int) -> None:
-    tree.type = kind
-    tree.children = tree.named_children = _NONE
-    tree.child_count = 0
-    tree.is_named = True
-    tree.start_byte = start
-    tree.end_byte = end
-
-
 class _Sign(Tree):
     """An operator; where it stands is of no interest."""
 
     __slots__ = ()
+    is_named = False
 
     def __init__(self, sign: str) -> None:
         super().__init__(sign, [], 0, 0)
-        self.is_named = False
 
 
-_SIGNS: Final = {sign: _Sign(sign) for sign in ("&&", "||", "|", ";", "done")}
+_SIGNS: Final = {sign: _Sign(sign) for sign in ("&&", "||", "|", ";")}
 
 
 def plain_words(command: bytes) -> list[str] | None:
@@ -175,13 +193,13 @@ def _words(text: str) -> list[str]:
     if "'" not in text and '"' not in text:
         return text.split()
     words: list[str] = _WORD.findall(text)
-    for at, word in enumerate(words):
-        if "'" in word or '"' in word:
-            words[at] = _bare(word)
-    return words
+    return [_bare(word) for word in words]
 
 
 def _bare(word: str) -> str:
+    """Return a word without its quotes."""
+    if "'" not in word and '"' not in word:
+        return word
     whole = word[0] in "'\"" and word.find(word[0], 1) == len(word) - 1
     return word[1:-1] if whole else _QUOTES.sub(r"\1\2", word)
 
@@ -245,8 +263,13 @@ class _Reader:
             if one is None:
                 closed = closing == "done"
                 break
-            sign, kind, stop = self.sign, one.type, one.end_byte
-            if kind in _ALONE and (pipe or parts or sign in _JOINS):
+            sign, stop = self.sign, one.end_byte
+            if sign not in _JOINS and not pipe and not parts:
+                statements.append(one)
+                if sign == ";":
+                    statements.append(_SIGNS[";"])
+                continue
+            if one.type in _ALONE:
                 raise _OtherError
             if pipe:
                 pipe.append(one)
@@ -279,14 +302,13 @@ class _Reader:
     def statement(self) -> Tree | None:
         """Read a command, an assignment or a loop; None: `done`."""
         start = self.at
+        if self.text.startswith("for ", start):
+            return self.loop()
         found = _NEXT.match(self.text, start)
         if found is None:
             return self.assignment()
         command, sign, opened, operator, target, last = found.groups()
-        first = command.partition(" ")[0]
-        if first in _RESERVED:
-            if first == "for":
-                return self.loop()
+        if command.partition(" ")[0] in _RESERVED:
             if command != "done" or opened or operator:
                 raise _OtherError
             self.at, self.stop, self.sign = found.end(), found.end(1), sign
@@ -296,13 +318,15 @@ class _Reader:
             raise _OtherError
         expanded: list[Word] | None = _words_or(command) if '"$' in command else None
         while opened:
-            expanded = _words_or(command) if expanded is None else expanded
-            expanded.append(Printed(self.statements(")")))
+            if expanded is None:
+                expanded = [*_words(command)]
+            expanded.append(Printed([one for one in self.statements(")") if one.is_named]))
             found = _FURTHER.match(self.text, self.at + 1)
             if found is None or " ==" in found[1]:
                 raise _OtherError
             further, sign, opened, operator, target, last = found.groups()
-            expanded += _words_or(further)
+            if further:
+                expanded += _words_or(further)
             self.at, end = found.end(), found.end(1)
         one = PlainCommand(_words(command), start, end) if expanded is None else ExpandedCommand(expanded, start, end)
         self.sign = sign
@@ -328,5 +352,5 @@ class _Reader:
         if found is None:
             raise _OtherError
         self.at = found.end()
-        statements = [*self.statements("done"), _SIGNS["done"]]
-        return Loop(found[1], found[2].split(), Tree("do_group", statements, found.start(3), self.stop), start)
+        statements = [one for one in self.statements("done") if one.is_named]
+        return Loop(found[1], found[2].split(), Body(statements, found.start(3), self.stop), start)

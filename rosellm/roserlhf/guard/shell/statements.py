@@ -20,7 +20,7 @@ from rosellm.roserlhf.guard.shell.command import (
     unset,
 )
 from rosellm.roserlhf.guard.shell.condition import condition
-from rosellm.roserlhf.guard.shell.plain import Assigned, ExpandedCommand, Loop, PlainCommand, Redirected
+from rosellm.roserlhf.guard.shell.plain import Assigned, Body, ExpandedCommand, Loop, PlainCommand, Redirected
 from rosellm.roserlhf.guard.shell.redirect import Redirections, redirections
 from rosellm.roserlhf.guard.shell.rescue import rescue
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
@@ -327,9 +327,17 @@ def _plain_for(shell: Shell, node: Loop) -> Value:
     return _turns(shell, node.name, node.words, cast("Node", node.body))
 
 
+def _plain_body(shell: Shell, node: Body) -> Value:
+    return lines([execute(shell, cast("Node", one)) for one in node.statements])
+
+
 def _turns(shell: Shell, variable: str, flat: list[str], body: Node) -> Value:
     """Read the body of a loop with what its variable is in turn, or with all of it at once."""
-    if 1 < len(flat) <= _ITERATIONS and _COUNTS.search(shell.source.data, body.start_byte, body.end_byte):
+    if len(flat) == 1:
+        shell.state.set("var", variable, (flat[0],))
+        found = execute(shell, body)
+        return found if len(found) == 1 else either([found])
+    if len(flat) <= _ITERATIONS and _COUNTS.search(shell.source.data, body.start_byte, body.end_byte):
         printed: list[Value] = []
         for one in flat:
             if not shell.again():
@@ -342,7 +350,7 @@ def _turns(shell: Shell, variable: str, flat: list[str], body: Node) -> Value:
             break
         shell.state.set("var", variable, one_of(flat[start : start + _ITERATIONS]))
         found = execute(shell, body)
-    return found if len(found) == 1 and len(flat) == 1 else either([found])
+    return either([found])
 
 
 def _c_for(shell: Shell, node: Node) -> Value:
@@ -518,6 +526,7 @@ _PLAIN: Final[dict[type, Callable[[Shell, Any], Value]]] = {
     ExpandedCommand: expanded_command,
     Redirected: redirected_command,
     Assigned: _plain_assignment,
+    Body: _plain_body,
     Loop: _repeated(_plain_for),
 }
 """Statements of a text that was read without the grammar."""
