@@ -92,7 +92,7 @@ def redirected_command(shell: Shell, node: Redirected) -> Value:
     """Read a command whose output goes into a file."""
     one = node.command
     shell.span = shell.source.where(one.start_byte, one.end_byte)
-    words = [(word,) for word in one.words] if isinstance(one, PlainCommand) else fields_of(shell, one.words)
+    words = fields_of(shell, one.words)
     shell.program = words[0][0].rpartition("/")[2]
     with into_file(shell, node.operator, node.target) as redirected:
         return redirected.out(run_words(shell, words))

@@ -192,21 +192,21 @@ def plain_words(command: bytes) -> list[str] | None:
 def _words(text: str) -> list[str]:
     if "'" not in text and '"' not in text:
         return text.split()
-    words: list[str] = _WORD.findall(text)
-    return [_bare(word) for word in words]
+    return [_bare(word) if "'" in word or '"' in word else word for word in _WORD.findall(text)]
 
 
 def _bare(word: str) -> str:
     """Return a word without its quotes."""
-    if "'" not in word and '"' not in word:
-        return word
     whole = word[0] in "'\"" and word.find(word[0], 1) == len(word) - 1
     return word[1:-1] if whole else _QUOTES.sub(r"\1\2", word)
 
 
 def _words_or(text: str) -> list[Word]:
     """Return words of which some may be variables in quotes."""
-    return [Variable(word[2:-1]) if word[:2] == '"$' else _bare(word) for word in _WORDS.findall(text)]
+    return [
+        Variable(word[2:-1]) if word[:2] == '"$' else _bare(word) if "'" in word or '"' in word else word
+        for word in _WORDS.findall(text)
+    ]
 
 
 def tree_of(text: str) -> Tree | None:

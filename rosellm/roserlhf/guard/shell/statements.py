@@ -296,10 +296,10 @@ def _while(shell: Shell, node: Node) -> Value:
     return printed
 
 
-def _repeated(read: Callable[[Shell, Node], Value]) -> Callable[[Shell, Node], Value]:
+def _repeated(read: Callable[[Shell, Any], Value]) -> Callable[[Shell, Any], Value]:
     """Give what stands in a loop the trait `loop`."""
 
-    def reader(shell: Shell, node: Node) -> Value:
+    def reader(shell: Shell, node: Any) -> Value:
         before, shell.traits = shell.traits, {**shell.traits, "loop": "yes"}
         try:
             return read(shell, node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from rosellm.roserlhf.guard.act import UNKNOWN
@@ -59,7 +59,7 @@ def fields(shell: Shell, nodes: list[Node]) -> list[Value]:
     return found
 
 
-def fields_of(shell: Shell, words: list[Word]) -> list[Value]:
+def fields_of(shell: Shell, words: Sequence[Word]) -> list[Value]:
     """Expand the words of a command that was read without the grammar."""
     found: list[Value] = []
     for one in words:
