@@ -366,6 +366,8 @@ def test_texts_read_without_the_grammar_do_what_they_do_with_it(text: str, known
         ("for f in a\ndo\n  for g in b; do ls; done\ndone && ls", True),
         ('A=$B/x; echo "$A" | wc; C=1', True),
         ("echo $(basename $(dirname src/x); pwd) y", True),
+        ("ls | sort\nwc > a", True),
+        ("ls | sort | wc\nwc > a", False),
         ("ls | wc > a", False),
         ("ls > a && ls", False),
         ("A=1\nls", False),

@@ -222,10 +222,13 @@ def tree_of(text: str) -> Tree | None:
     """
     if not text.isascii():
         return None
+    reader = _Reader(text)
     try:
-        statements = _Reader(text).statements("")
+        statements = reader.statements("")
     except _OtherError:
         return None
+    if reader.longest > 3 and reader.mixed:
+        return None  # of `a | b | c && d` the grammar makes `a | { b | c && d; }`, and it goes on in the next line for a `> file`
     return Tree("program", statements, statements[0].start_byte, len(text))
 
 
@@ -236,7 +239,7 @@ class _OtherError(Exception):
 class _Reader:
     """Where a text is read, and what stands behind the statement that was read last."""
 
-    __slots__ = ("at", "depth", "sign", "stop", "text")
+    __slots__ = ("at", "depth", "longest", "mixed", "sign", "stop", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -245,6 +248,10 @@ class _Reader:
         self.stop = 0
         """The end of the last `done`."""
         self.depth = 0
+        self.longest = 0
+        """Commands and signs of the longest pipeline."""
+        self.mixed = False
+        """Whether there is a list, or output into a file."""
 
     def statements(self, closing: str) -> list[Tree]:
         """Read statements up to what closes them, `done` or `)`, or up to the end of the text."""
@@ -252,7 +259,6 @@ class _Reader:
         statements: list[Tree] = []
         parts: list[Tree] = []
         pipe: list[Tree] = []
-        listed, longest = False, 0
         closed = not closing
         self.depth += 1
         while self.at < end and self.depth <= _DEEPEST:
@@ -278,13 +284,13 @@ class _Reader:
                 pipe.append(_SIGNS["|"])
                 continue
             if pipe:
-                longest = max(longest, len(pipe))
+                self.longest = max(self.longest, len(pipe))
                 one = Tree("pipeline", pipe, pipe[0].start_byte, stop)
                 pipe = []
             if parts:
                 parts.append(one)
             if sign == "&&" or sign == "||":
-                listed = True
+                self.mixed = True
                 parts = parts or [one]
                 parts.append(_SIGNS[sign])
                 continue
@@ -294,8 +300,8 @@ class _Reader:
             statements.append(one)
             if sign == ";":
                 statements.append(_SIGNS[";"])
-        if not closed or pipe or parts or not statements or (listed and longest > 3):
-            raise _OtherError  # of `a | b | c && d` the grammar makes `a | { b | c && d; }`
+        if not closed or pipe or parts or not statements:
+            raise _OtherError
         self.depth -= 1
         return statements
 
@@ -332,7 +338,7 @@ class _Reader:
         self.sign = sign
         if operator is None:
             return one
-        self.sign = last
+        self.sign, self.mixed = last, True
         return Redirected(one, operator, target, found.end(5))
 
     def assignment(self) -> Tree:
