@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.scene import Scene
-from rosellm.roserlhf.guard.shell import acts_of_shell
+from rosellm.roserlhf.guard.shell import acts_of_shell, syntax
 from rosellm.roserlhf.guard.shell.plain import plain_words, tree_of
 from rosellm.roserlhf.guard.shell.scan import scan
 from rosellm.roserlhf.guard.shell.shell import Shell
@@ -313,6 +316,77 @@ def test_trees_of_plain_texts_are_those_of_the_grammar() -> None:
 
 
 _SHAPED = frozenset(["program", "list", "pipeline"])
+
+
+_NAMES = st.sampled_from(["f", "f", "A", "HOME", "PATH", "IFS"])
+_SIMPLE_WORDS = st.sampled_from(["a.py", "src/*0.py", "b", "-n", "5", "in", "do", "done", "/tests/x.sh", "./a.b", "-", "..", "*"])
+_PLAIN_WORDS = st.one_of(_SIMPLE_WORDS, st.sampled_from(["'a b'", '"x $"', "'$f'", "x:~y", "A=1", "=", "==", '"$f" ', "'\"$A\"'"]))
+_SIGNS = st.sampled_from(["; ", ";", " ;\n", "\n", "\n\n ", " && ", " || ", " | "])
+
+
+def _statements(one: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Return texts of one to three statements."""
+    further = st.lists(st.tuples(_SIGNS, one).map("".join), max_size=2).map("".join)
+    return st.tuples(one, further).map("".join)
+
+
+def _with_more(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Return statements around those that are given."""
+    blank = st.sampled_from(["", " ", "\n", ";"])
+    printed = st.builds("$({}{}{})".format, st.sampled_from(["", " "]), _statements(inner), blank)
+    words = st.one_of(_PLAIN_WORDS, _NAMES.map('"${}"'.format), printed)
+    programs = st.sampled_from(["echo", "cat", "cp", "basename", "true", "pytest", "cd", "read", "bash", "sed", "./a.b", "printf"])
+    command = st.builds(" ".join, st.tuples(programs, st.lists(words, max_size=3).map(" ".join)))
+    into = st.sampled_from([" > ", " >", "  >> ", ">", " 2> "])
+    values = st.one_of(_SIMPLE_WORDS, st.builds("${}{}".format, _NAMES, st.sampled_from(["", "/x", ".py", "-z", "b", "$A", "~"])))
+    ends = st.sampled_from([";", "\n", " ;\n"])
+    listed, body = st.lists(_SIMPLE_WORDS, min_size=1, max_size=3).map(" ".join), _statements(inner)
+    loop = st.builds("for {} in {}{}do{}{}{}done".format, _NAMES, listed, ends, st.sampled_from([" ", "\n  "]), body, ends)
+    goals = st.one_of(_SIMPLE_WORDS, st.just("/dev/tcp/h/80"))
+    redirected = st.tuples(st.one_of(command, command, loop), into, goals).map("".join)
+    return st.one_of(command, redirected, st.builds("{}={}".format, _NAMES, values), loop)
+
+
+@given(text=_statements(st.recursive(st.just("ls src"), _with_more, max_leaves=4)), known=st.booleans())
+@settings(max_examples=400)
+@example(text='f=$f/x; cat "$f" "$HOME" > src/a', known=False)
+@example(text='A=$f; for f in a b; do cp "$f" "$A"; A=c; done; pytest; true', known=True)
+@example(text="echo $(ls; cat $(echo src/x)) b $(pwd) >> a.py", known=True)
+def test_texts_read_without_the_grammar_do_what_they_do_with_it(text: str, known: bool) -> None:
+    scene = Scene("/app", _read, variables={"f": "a.py", "A": "b c"}, files={"/app/a.b": "rm x"}) if known else Scene("/app", _read)
+    found = acts_of_shell(text, scene)
+    with patch.object(syntax, "tree_of", lambda text: None):
+        assert found == acts_of_shell(text, scene)
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ('for f in src/*.py b; do wc -l "$f" > out/0; done', True),
+        ("for f in a\ndo\n  for g in b; do ls; done\ndone && ls", True),
+        ('A=$B/x; echo "$A" | wc; C=1', True),
+        ("echo $(basename $(dirname src/x); pwd) y", True),
+        ("ls | sort\nwc > a", True),
+        ("ls | sort | wc\nwc > a", False),
+        ("ls | wc > a", False),
+        ("ls > a && ls", False),
+        ("A=1\nls", False),
+        ("A=1 && ls", False),
+        ("A=1 ls", False),
+        ("echo $(ls)x", False),
+        ('echo x"$A"', False),
+        ("echo $A", False),
+        ("for f in a; do ls; done > b", False),
+        ("for f in a; do ls", False),
+        ("for f in a; do ls &&\ndone", False),
+        ("echo $(ls", False),
+        ("ls)", False),
+        ("done", False),
+        ("echo " + "$(echo " * 20 + "x" + ")" * 20, False),
+    ],
+)
+def test_which_texts_are_read_without_the_grammar(text: str, taken: bool) -> None:
+    assert (tree_of(text) is not None) is taken
 
 
 @pytest.mark.parametrize("words", ['"$A  "', '"  $A"', '"  $A  "', '"$A"', '" $A\t$A "', '"a  "', '"  a"'])

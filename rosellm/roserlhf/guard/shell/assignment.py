@@ -6,9 +6,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rosellm.roserlhf.guard.shell.arithmetic import number
+from rosellm.roserlhf.guard.shell.parameter import parameter
+from rosellm.roserlhf.guard.shell.plain import Assigned
 from rosellm.roserlhf.guard.shell.shell import Shell, shortened
 from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined, known
-from rosellm.roserlhf.guard.shell.words import fields, text, tilde
+from rosellm.roserlhf.guard.shell.words import fields, joined_fields, text, tilde
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -31,12 +33,31 @@ def assign(shell: Shell, node: Node, *, exported: bool = False, quiet: bool = Fa
         before = shell.state.get("array", name, []) if adds else []
         shell.state.set("array", name, [*before, *values][:4096])
         return name, values[0] if values else NOTHING
+    _begin(shell, name)
+    value = _with_homes(shell, text(shell, value_node) if value_node is not None else NOTHING)
+    return name, set_variable(shell, name, value, adds=adds, exported=exported, quiet=quiet)
+
+
+def assign_plain(shell: Shell, node: Assigned) -> None:
+    """Read an assignment that was read without the grammar."""
+    _begin(shell, node.name)
+    value: Value = (node.text,)
+    if node.variable:
+        found = parameter(shell, node.variable)
+        before = joined_fields(found) if isinstance(found, list) else found
+        value = joined([before, value]) if node.text else before
+    set_variable(shell, node.name, _with_homes(shell, value))
+
+
+def _begin(shell: Shell, name: str) -> None:
     if name.islower() and shell.state.get("var", name) is None:
         shell.state.set("var", name, NOTHING)  # such a name comes from no environment: `p=$p/x` starts with nothing
-    value = text(shell, value_node) if value_node is not None else NOTHING
+
+
+def _with_homes(shell: Shell, value: Value) -> Value:
     if len(value) == 1 and ":~" in value[0]:
-        value = (":".join(tilde(shell, one) if one.startswith("~") else one for one in value[0].split(":")),)
-    return name, set_variable(shell, name, value, adds=adds, exported=exported, quiet=quiet)
+        return (":".join(tilde(shell, one) if one.startswith("~") else one for one in value[0].split(":")),)
+    return value
 
 
 def set_variable(

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell.assignment import assign, forget, set_variable
 from rosellm.roserlhf.guard.shell.language import run_file, unknown_program
-from rosellm.roserlhf.guard.shell.plain import PlainCommand, plain_words
+from rosellm.roserlhf.guard.shell.plain import ExpandedCommand, PlainCommand, Redirected, plain_words
 from rosellm.roserlhf.guard.shell.program import interpret
-from rosellm.roserlhf.guard.shell.redirect import redirections
+from rosellm.roserlhf.guard.shell.redirect import into_file, redirections
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
 from rosellm.roserlhf.guard.shell.syntax import Source
 from rosellm.roserlhf.guard.shell.table import program_of, programs
 from rosellm.roserlhf.guard.shell.value import NOTHING, Value, names
-from rosellm.roserlhf.guard.shell.words import fields
+from rosellm.roserlhf.guard.shell.words import fields, fields_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -43,7 +43,7 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     """Read a simple command with its redirections."""
     source = shell.source
     start, end = node.start_byte, node.end_byte
-    plain = node.words if isinstance(node, PlainCommand) else plain_words(source.data[start:end])
+    plain = plain_words(source.data[start:end])
     if plain is not None:
         shell.span = source.where(start, end)
         if not redirects:
@@ -74,6 +74,28 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     if before:
         shell.leave(mark)  # they hold for this command alone
     return _redirected(shell, found, inner, before) if inner else run_words(shell, found, before)
+
+
+def plain_command(shell: Shell, node: PlainCommand) -> Value:
+    """Read a command in which nothing is to be expanded."""
+    shell.span = shell.source.where(node.start_byte, node.end_byte)
+    return dispatch(shell, node.words[:MOST_WORDS])
+
+
+def expanded_command(shell: Shell, node: ExpandedCommand) -> Value:
+    """Read a command that was read without the grammar."""
+    shell.span = shell.source.where(node.start_byte, node.end_byte)
+    return run_words(shell, fields_of(shell, node.words))
+
+
+def redirected_command(shell: Shell, node: Redirected) -> Value:
+    """Read a command whose output goes into a file."""
+    one = node.command
+    shell.span = shell.source.where(one.start_byte, one.end_byte)
+    words = fields_of(shell, one.words)
+    shell.program = words[0][0].rpartition("/")[2]
+    with into_file(shell, node.operator, node.target) as redirected:
+        return redirected.out(run_words(shell, words))
 
 
 def _redirected(shell: Shell, words: list[Value], redirects: list[Node], before: list[tuple[str, Value]] | None = None) -> Value:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from rosellm.roserlhf.guard.act import UNKNOWN, ActKind
+from rosellm.roserlhf.guard.act import UNKNOWN, Act, ActKind
 from rosellm.roserlhf.guard.content.place import process_in
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
 from rosellm.roserlhf.guard.shell.value import ANYTHING, Value, known, names
@@ -59,10 +59,12 @@ def _act_on_paths(shell: Shell, kind: ActKind, text: str, paths: Value, detail: 
         disguise = next((how for payload, how in shell.decoded.items() if len(payload.strip()) > 2 and payload.strip() in text), "")
         if disguise:
             traits["disguised"] = disguise
+    if shell.traits:
+        traits = {**shell.traits, **traits}
     for path in paths:
         if path.startswith("/dev/") and _BORING.match(path):
             continue
-        shell.act(kind, path, detail, **traits)
+        shell.acts.append(Act(kind, path, detail, "", shell.span, shell.via, traits))
         if path.startswith("/proc/") and (found := process_in(path)):
             shell.act("process", found[0], f"{detail} {found[1]}")
 
@@ -104,8 +106,12 @@ def write_path(
     if written is not None:
         traits["content"] = shortened(written, _CONTENT)
         traits |= _named(text, written)
-    act_on(shell, "write", text, detail, **traits)
-    for path in shell.paths(text):
+    paths = shell.paths(text)
+    if "\n" in text:
+        act_on(shell, "write", text, detail, **traits)
+    else:
+        _act_on_paths(shell, "write", text, paths, detail, traits)
+    for path in paths:
         if content is None and stream == "2":
             continue
         before = shell.file(path) if mode == "append" else ""

@@ -136,7 +136,8 @@ def interpret(shell: Shell, spec: Program, argv: list[str], dispatch: Dispatch) 
 
 def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: dict[str, str], dispatch: Dispatch) -> Value:
     operands = found.operands
-    printed = [apply(shell, role, value, name, traits, option) for option, role, value in found.valued]
+    valued = found.valued
+    printed = [apply(shell, role, value, name, traits, option) for option, role, value in valued] if valued else []
     coded = bool(printed) and found.coded
     if spec.script and not coded and shell.stdin is not None and (not operands or operands[0] in ("-", "/dev/stdin")):
         printed.append(code_from_stdin(shell, name, spec.script))
@@ -167,9 +168,9 @@ def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: d
 def _roles(spec: Program, found: Arguments, coded: bool) -> Sequence[tuple[str, bool]]:
     """Return the roles of the operands, as options change them; `coded`: an option gives the code that is run."""
     in_place = "in_place" in found.flags
-    given = [role for _, role, _ in found.valued]
-    if not given and not in_place:
+    if not found.valued and not in_place:
         return spec.operands
+    given = [role for _, role, _ in found.valued]
     patterned = "pattern" in given or "patterns" in given
     roles = [
         ("edit" if role == "read" and in_place else role, many)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _OUT: Final = {">": "truncate", ">|": "truncate", ">>": "append", "&>": "truncate", "&>>": "append", ">&": "truncate"}
+_PRINTED: Final = frozenset(["", "1", "&"])
+"""Descriptors of the standard output."""
 _SOURCES: Final = 4
 """Files whose content a written file may hold that its act names."""
 _SOCKETS: Final = ("/dev/tcp/", "/dev/udp/")
@@ -49,14 +51,16 @@ class Redirections:
         """Send output where it goes; return what is still printed."""
         if not self.outputs:
             return printed
-        plain = [one for one in self.outputs if one[2] in ("", "1", "&")]
         read = dict.fromkeys([act.target for act in self.shell.acts[self.start :] if act.kind == "read"])
-        source = {"source": " ".join(list(read)[:_SOURCES])} if read else {}
+        source = {"source": " ".join(list(read)[:_SOURCES])} if read else None
+        left = printed
         for path, mode, descriptor in self.outputs:
-            content = printed if descriptor in ("", "1", "&") else None
-            given = source if content is not None else None
-            write_path(self.shell, path, self.shell.program, mode, content=content, stream=descriptor, given=given)
-        return NOTHING if plain else printed
+            if descriptor in _PRINTED:
+                write_path(self.shell, path, self.shell.program, mode, printed, descriptor, source)
+                left = NOTHING
+            else:
+                write_path(self.shell, path, self.shell.program, mode, None, descriptor)
+        return left
 
 
 def redirections(shell: Shell, nodes: list[Node]) -> Redirections:
@@ -73,6 +77,13 @@ def redirections(shell: Shell, nodes: list[Node]) -> Redirections:
         elif node.is_named:
             found.words += fields(shell, [node])
     shell.program = program
+    return found
+
+
+def into_file(shell: Shell, operator: str, target: str) -> Redirections:
+    """Open a file that takes the output of a command."""
+    found = Redirections(shell, start=len(shell.acts), stdin=shell.stdin, span=shell.span)
+    _open(shell, operator, "", target, found)
     return found
 
 

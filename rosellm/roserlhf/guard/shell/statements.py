@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell.arithmetic import number
-from rosellm.roserlhf.guard.shell.assignment import assign
-from rosellm.roserlhf.guard.shell.command import assignments_alone, command, declare, run_words, unset
+from rosellm.roserlhf.guard.shell.assignment import assign, assign_plain
+from rosellm.roserlhf.guard.shell.command import (
+    assignments_alone,
+    command,
+    declare,
+    expanded_command,
+    plain_command,
+    redirected_command,
+    run_words,
+    unset,
+)
 from rosellm.roserlhf.guard.shell.condition import condition
+from rosellm.roserlhf.guard.shell.plain import Assigned, Body, ExpandedCommand, Loop, PlainCommand, Redirected
 from rosellm.roserlhf.guard.shell.redirect import Redirections, redirections
 from rosellm.roserlhf.guard.shell.rescue import rescue
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
@@ -36,6 +46,9 @@ _DECIDES: Final = re.compile(
 
 def execute(shell: Shell, node: Node) -> Value:
     """Read a statement: note its acts, change the shell's state, return what it prints."""
+    plain = _PLAIN.get(type(node))
+    if plain is not None:
+        return plain(shell, node)
     kind = node.type
     reader = _READERS.get(kind)
     if reader is not None:
@@ -283,10 +296,10 @@ def _while(shell: Shell, node: Node) -> Value:
     return printed
 
 
-def _repeated(read: Callable[[Shell, Node], Value]) -> Callable[[Shell, Node], Value]:
+def _repeated(read: Callable[[Shell, Any], Value]) -> Callable[[Shell, Any], Value]:
     """Give what stands in a loop the trait `loop`."""
 
-    def reader(shell: Shell, node: Node) -> Value:
+    def reader(shell: Shell, node: Any) -> Value:
         before, shell.traits = shell.traits, {**shell.traits, "loop": "yes"}
         try:
             return read(shell, node)
@@ -306,8 +319,25 @@ def _for(shell: Shell, node: Node) -> Value:
     values = fields(shell, node.children_by_field_name("value"))
     if not any(child.type == "in" for child in node.children):
         values = list(shell.state.get("args", "", []))
-    flat = [one for value in values for one in value] or [""]
-    if 1 < len(flat) <= _ITERATIONS and _COUNTS.search(shell.source.data, body.start_byte, body.end_byte):
+    return _turns(shell, variable, [one for value in values for one in value] or [""], body)
+
+
+def _plain_for(shell: Shell, node: Loop) -> Value:
+    shell.span = shell.source.where(node.start_byte, node.end_byte)
+    return _turns(shell, node.name, node.words, cast("Node", node.body))
+
+
+def _plain_body(shell: Shell, node: Body) -> Value:
+    return lines([execute(shell, cast("Node", one)) for one in node.statements])
+
+
+def _turns(shell: Shell, variable: str, flat: list[str], body: Node) -> Value:
+    """Read the body of a loop with what its variable is in turn, or with all of it at once."""
+    if len(flat) == 1:
+        shell.state.set("var", variable, (flat[0],))
+        found = execute(shell, body)
+        return found if len(found) == 1 else either([found])
+    if len(flat) <= _ITERATIONS and _COUNTS.search(shell.source.data, body.start_byte, body.end_byte):
         printed: list[Value] = []
         for one in flat:
             if not shell.again():
@@ -320,7 +350,7 @@ def _for(shell: Shell, node: Node) -> Value:
             break
         shell.state.set("var", variable, one_of(flat[start : start + _ITERATIONS]))
         found = execute(shell, body)
-    return found if len(found) == 1 and len(flat) == 1 else either([found])
+    return either([found])
 
 
 def _c_for(shell: Shell, node: Node) -> Value:
@@ -452,6 +482,12 @@ def _assignments(shell: Shell, node: Node) -> Value:
     return NOTHING
 
 
+def _plain_assignment(shell: Shell, node: Assigned) -> Value:
+    shell.span = shell.source.where(node.start_byte, node.end_byte)
+    assign_plain(shell, node)
+    return NOTHING
+
+
 def _redirect_alone(shell: Shell, node: Node) -> Value:
     """`$(< file)`."""
     shell.at(node)
@@ -485,4 +521,13 @@ _READERS: Final[dict[str, Callable[[Shell, Node], Value]]] = {
     "file_redirect": _redirect_alone,
     "herestring_redirect": _redirect_alone,
 }
+_PLAIN: Final[dict[type, Callable[[Shell, Any], Value]]] = {
+    PlainCommand: plain_command,
+    ExpandedCommand: expanded_command,
+    Redirected: redirected_command,
+    Assigned: _plain_assignment,
+    Body: _plain_body,
+    Loop: _repeated(_plain_for),
+}
+"""Statements of a text that was read without the grammar."""
 __all__ = ["Redirections", "execute"]

@@ -19,13 +19,12 @@ _REMOTE: Final = re.compile(r"(?:[\w.-]+@)?([\w.-]+\.[\w.-]+|\d+\.\d+\.\d+\.\d+|
 def _places(arguments: Arguments) -> tuple[list[str], list[str]]:
     """Return sources, and the place where each goes."""
     operands = arguments.operands
-    into = arguments.values("into")
-    if into:
+    if into := arguments.values("into"):
         return operands, [posixpath.join(into[0], _name(one)) for one in operands]
     if len(operands) < 2:
         return operands, []
     sources, goal = operands[:-1], operands[-1]
-    if len(sources) > 1 or goal.endswith("/") or posixpath.basename(goal) in (".", ".."):
+    if len(sources) > 1 or goal.endswith("/") or goal.rpartition("/")[2] in (".", ".."):
         return sources, [posixpath.join(goal, _name(one)) for one in sources]
     return sources, [goal]
 
@@ -44,18 +43,17 @@ def _copy(shell: Shell, argv: list[str]) -> Value:
     sources, goals = _places(arguments)
     traits = {"recursive": "yes"} if "recursive" in arguments.flags else {}
     links = "link" in arguments.flags
-    contents: list[Value] = []
+    contents: list[Value | None] = []
     for source in sources:
-        contents.append(read_path(shell, source, name, **traits))
+        content = read_path(shell, source, name, **traits)
+        contents.append(None if content is ANYTHING or content == ANYTHING else content)
         if name == "mv":
             act_on(shell, "delete", source, name)
-    for source, goal, content in zip(sources, goals, contents, strict=False):
+    for source, goal, copied in zip(sources, goals, contents, strict=False):
         if links:
             make_link(shell, source, goal, name)
             continue
-        write_path(
-            shell, goal, name, "truncate", None if content == ANYTHING else content, given={**traits, "source": shell.path(source)}
-        )
+        write_path(shell, goal, name, "truncate", copied, given={**traits, "source": shell.path(source)})
         if name == "mv" and (target := shell.state.get("link", shell.path_itself(source))) is not None:
             shell.follow(shell.path_itself(goal), target)
     return NOTHING

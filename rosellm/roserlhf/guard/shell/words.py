@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, cast
 
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.shell.arithmetic import number
 from rosellm.roserlhf.guard.shell.braces import expanded
 from rosellm.roserlhf.guard.shell.escapes import ansi
 from rosellm.roserlhf.guard.shell.parameter import parameter
+from rosellm.roserlhf.guard.shell.plain import Variable, Word
 from rosellm.roserlhf.guard.shell.shell import Shell
 from rosellm.roserlhf.guard.shell.text import expand
-from rosellm.roserlhf.guard.shell.value import ANYTHING, BLANKS, NOTHING, Value, joined, known, mapped, split
+from rosellm.roserlhf.guard.shell.value import ANYTHING, BLANKS, NOTHING, Value, joined, known, mapped, short, split
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -56,6 +57,27 @@ def fields(shell: Shell, nodes: list[Node]) -> list[Value]:
                 continue
         found += word(shell, [node])
     return found
+
+
+def fields_of(shell: Shell, words: Sequence[Word]) -> list[Value]:
+    """Expand the words of a command that was read without the grammar."""
+    found: list[Value] = []
+    for one in words:
+        if isinstance(one, str):
+            found.append((one,))
+        elif isinstance(one, Variable):
+            found.append(in_quotes(shell, one.name))
+        else:
+            found += _fields(shell, [(SPLIT, [_printed_by(shell, cast("list[Node]", one.statements))])])
+    return found
+
+
+def in_quotes(shell: Shell, name: str) -> Value:
+    """Expand `"$name"`."""
+    value = parameter(shell, name)
+    if isinstance(value, list):
+        return joined_fields(value)
+    return (short(value[0]),) if len(value) == 1 else tuple(map(short, value))
 
 
 def word(shell: Shell, nodes: list[Node]) -> list[Value]:
@@ -290,12 +312,16 @@ def _substitution(shell: Shell, node: Node, into: list[Segment]) -> None:
 
             into.append((SPLIT, [substituted(shell, re.sub(r"\\([$`\\])", r"\1", text[1:-1]))]))
             return
+    into.append((SPLIT, [_printed_by(shell, node.named_children)]))
+
+
+def _printed_by(shell: Shell, statements: list[Node]) -> Value:
     span, stdin, program = shell.span, shell.stdin, shell.program
     mark = shell.state.mark()
-    printed: list[Value] = [shell.run(child) for child in node.named_children]
+    printed: list[Value] = [shell.run(one) for one in statements]
     shell.leave(mark)
     shell.span, shell.stdin, shell.program = span, stdin, program
-    into.append((SPLIT, [mapped(_printed, joined(printed or [NOTHING]))]))
+    return mapped(_printed, joined(printed or [NOTHING]))
 
 
 def _printed(text: str) -> str:
