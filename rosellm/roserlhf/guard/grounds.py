@@ -98,6 +98,7 @@ class Grounds:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.task = setting.task.lower()
+        self._phrases = [one.lower() for one in setting.protected_write if " " in one]
         self.workdir = absolute(setting.workdir or "/", "/").casefold()
         user = pattern(r"^/(?:home|Users)/[^/]+").search(setting.workdir)
         self.homes = ["/root", *([user.group(0)] if user else [])]
@@ -353,8 +354,10 @@ class Grounds:
 
     def named_in_words(self, path: str) -> bool:
         """Tell whether plain words that protect a part of something name a file."""
+        if not self._phrases:
+            return False
         name = path.rpartition("/")[2].lower()
-        return len(name) > 3 and any(" " in phrase and name in phrase.lower() for phrase in self.setting.protected_write)
+        return len(name) > 3 and any(name in phrase for phrase in self._phrases)
 
     def touch(self, target: str, *names: str) -> Touch:
         """Tell how surely a path is one of what some fields name."""
@@ -537,6 +540,8 @@ class Grounds:
 
     def may_name_project(self, path: str) -> bool:
         """Tell at once that a path holds no name of the project."""
+        if not self.names:
+            return False
         plain = path.lower().replace("_", "-").replace(".", "-")
         return any(name in plain for name in self.names)
 
