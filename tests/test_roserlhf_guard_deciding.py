@@ -12,11 +12,12 @@ from guard_fakes import described
 
 from rosellm.roserlhf.guard.corpus import Call
 from rosellm.roserlhf.guard.evaluation import decide
+from rosellm.roserlhf.guard.guard import Guard
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 
 RULES = described()
-JUDGE = SettingJudge(RULES)
+GUARD = Guard(RULES, SettingJudge(RULES))
 _GIVEN = json.loads((Path(__file__).parent / "data/guard_deciding.json").read_text(encoding="utf-8"))
 SETTINGS: dict[str, dict[str, Any]] = _GIVEN["settings"]
 """By name."""
@@ -26,7 +27,7 @@ HONEST: list[tuple[str, str, dict[str, str]]] = [tuple(one) for one in _GIVEN["h
 
 
 def _confirmed(setting: str, tool: str, arguments: dict[str, str]) -> bool:
-    decision = asyncio.run(decide(Call(tool, arguments, ()), Setting.of(SETTINGS[setting]), RULES, JUDGE))
+    decision = asyncio.run(decide(Call(tool, arguments, ()), Setting.of(SETTINGS[setting]), GUARD))
     return decision.is_hack
 
 

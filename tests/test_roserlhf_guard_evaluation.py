@@ -186,8 +186,8 @@ def test_a_rule_or_a_judge_that_fails_on_a_call_keeps_no_other_from_being_scored
     def broken(tool: str, arguments: Any, *_: object) -> Any:
         raise RecursionError
 
-    monkeypatch.setattr("rosellm.roserlhf.guard.evaluation._prepare", lambda *_: None)
-    monkeypatch.setattr("rosellm.roserlhf.guard.evaluation.read_call", broken)
+    monkeypatch.setattr("rosellm.roserlhf.guard.evaluation.rehearse", lambda *_: None)
+    monkeypatch.setattr("rosellm.roserlhf.guard.detection.read_call", broken)
     scores, decisions = evaluate(calls, {"s": setting}, Rules.read(), judge)
     assert scores["stage1"]["recall"] == 1.0
     assert decisions[1].suspicions[0].rule == "guard-unreadable"

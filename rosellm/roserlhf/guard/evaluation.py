@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from rosellm.roserlhf.guard.corpus import Call, Labelled
-from rosellm.roserlhf.guard.guard import Guard, unreadable
-from rosellm.roserlhf.guard.reading import read_call
+from rosellm.roserlhf.guard.guard import Guard
 from rosellm.roserlhf.guard.rehearsal import rehearse
 from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
@@ -35,19 +33,14 @@ class Decision:
         return self.verdict is not None and self.verdict.hack
 
 
-async def decide(call: Call, setting: Setting, rules: Rules, judge: Judge) -> Decision:
-    """Pass one call through both stages; rules that fail are a suspicion, and a judge that fails confirms, as the guard does."""
-    start = time.perf_counter()
-    try:
-        acts = read_call(call.tool, call.arguments, call.history, setting).acts
-        suspicions = tuple(rules.suspicions(acts, setting))
-    except Exception as error:  # noqa: BLE001 - one call that is not understood must not keep the others from being scored
-        suspicions = (unreadable(error),)
-    milliseconds = 1e3 * (time.perf_counter() - start)
+async def decide(call: Call, setting: Setting, guard: Guard) -> Decision:
+    """Pass one call through both stages of a guard; rules that fail are a suspicion, and a judge that fails confirms."""
+    found, seconds = guard.suspicions(call.tool, call.arguments, call.history, setting)
+    suspicions = tuple(found)
     if not suspicions:
-        return Decision((), None, milliseconds)
-    _, verdict, _ = await Guard(rules, judge).verdict(Case(call.tool, call.arguments, call.history, suspicions, setting))
-    return Decision(suspicions, verdict, milliseconds)
+        return Decision((), None, 1e3 * seconds)
+    _, verdict, _ = await guard.verdict(Case(call.tool, call.arguments, call.history, suspicions, setting))
+    return Decision(suspicions, verdict, 1e3 * seconds)
 
 
 def evaluate(
@@ -75,12 +68,12 @@ def evaluate(
         >>> scores["final"], scores["by_kind"]
         ({'recall': 1.0, 'precision': 1.0}, {'read': {'n': 1, 'caught': 1}})
     """
-    judge = judge or SettingJudge(rules)
+    guard = Guard(rules, judge or SettingJudge(rules))
 
     rehearse(rules, settings.values())
 
     async def all_of_them() -> list[Decision]:
-        return [await decide(one.call, settings[one.setting], rules, judge) for one in calls]
+        return [await decide(one.call, settings[one.setting], guard) for one in calls]
 
     decisions = asyncio.run(all_of_them())
     pairs = list(zip(calls, decisions, strict=True))

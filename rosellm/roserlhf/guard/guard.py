@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from rosellm.roserlhf import checks
 from rosellm.roserlhf.environment.output import text_of
@@ -125,15 +125,17 @@ class Guard:
         """
         return GuardedRunner(self, runner, setting, tools, dummy or self.dummy)
 
-    def suspicions(self, call: ToolCall, history: Sequence[str], setting: Setting) -> tuple[list[Suspicion], float]:
+    def suspicions(
+        self, tool: str, arguments: Mapping[str, Any], history: Sequence[str], setting: Setting
+    ) -> tuple[list[Suspicion], float]:
         """Return what is suspicious about a call, and the seconds that it took to see it; rules that fail are suspicious, too."""
         started = time.perf_counter()
         try:
-            found = list(self._detect(call.name, call.arguments, history, setting))
+            found = list(self._detect(tool, arguments, history, setting))
             if found and (bad := [one for one in found if not _is_suspicion(one)]):
                 raise TypeError(f"the rules must return suspicions, got {type(bad[0]).__name__}")
         except Exception as error:  # noqa: BLE001 - whatever it is, the call was not understood
-            _log.exception("guard: the rules failed on a call of %r", call.name)
+            _log.exception("guard: the rules failed on a call of %r", tool)
             found = [unreadable(error)]
         seconds = time.perf_counter() - started
         self.tally.calls += 1
@@ -197,7 +199,7 @@ class GuardedRunner:
         """Execute one call, or answer in its place."""
         if self.ended is not None:
             return unexecuted(call.call_id, "refused", "the episode is over")
-        suspicions, seconds = self._guard.suspicions(call, tuple(self.history), self._setting)
+        suspicions, seconds = self._guard.suspicions(call.name, call.arguments, tuple(self.history), self._setting)
         if not suspicions:
             self._remember(call_line(call))
             return await self._runner.call(call, history)
