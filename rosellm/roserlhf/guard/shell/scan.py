@@ -31,6 +31,10 @@ DEEPEST: Final = 120
 """Brackets and quotes within each other that are followed."""
 _BRACKETS: Final = frozenset(['"', "`", "$((", "$(", "${", "((", "(", ")", "}"])
 """What may begin or end what the text is inside of."""
+_MANY: Final = 2
+"""Pipes in a pipeline from which on the grammar may read on in the next line."""
+_OPEN: Final = frozenset("|&({\\")
+"""What a line may end with that goes on in the next."""
 _NESTS: Final = frozenset("'\"`\\#{")
 """What may begin that in which parentheses are letters, or what nests otherwise."""
 _WORDS: Final = frozenset(["", "(", "`"])
@@ -112,19 +116,25 @@ def scan(text: str) -> Scanned | None:
     edits = _Edits(text)
     pending: list[tuple[int, str, bool, bool]] = []
     inside = [""]
-    at = 0
+    at = ended = 0
     while found := _TOKEN.search(text, at):
         token, start, at = found.group(), found.start(), found.end()
         if token in _BRACKETS:
             _nest(inside, token)
-        elif token == "\n" and pending:
-            body = at
-            for place, delimiter, quoted, tabs in pending:
-                end, at = _end_of_document(text, at, delimiter, tabs)
-                documents[place] = HereDocument(_body(text[body:end], tabs), body, quoted)
+        elif token == "\n":
+            if start > ended and inside[-1] in _WORDS and _ends_pipeline(text, ended, start, inside[-1]):
+                edits.replace(start, at, ";")
+            if text[start - 1 : start] not in _OPEN:
+                ended = at
+            if pending:
                 body = at
-            edits.replace(start + 1, at, " " * (at - start - 2) + "\n" if at > start + 1 else "")
-            pending.clear()
+                for place, delimiter, quoted, tabs in pending:
+                    end, at = _end_of_document(text, at, delimiter, tabs)
+                    documents[place] = HereDocument(_body(text[body:end], tabs), body, quoted)
+                    body = at
+                edits.replace(start + 1, at, " " * (at - start - 2) + "\n" if at > start + 1 else "")
+                pending.clear()
+                ended = at
         elif token in ("<<", "<<-") and inside[-1] not in ('"', "(("):
             if not (word := _DELIMITER.match(text, at)):
                 continue
@@ -132,7 +142,9 @@ def scan(text: str) -> Scanned | None:
             at = word.end()
             edits.replace(start, at, "<_".ljust(at - start))
         elif token == "#" and inside[-1] != '"':
-            at = text.find("\n", at)
+            if start > ended and text[start - 1] == " " and inside[-1] in _WORDS and _ends_pipeline(text, ended, start, inside[-1]):
+                edits.replace(start - 1, start, ";")
+            ended = at = text.find("\n", at)
             if at < 0:
                 break
         elif token == "{" or (token[0] == "$" and (token[1:2].isalpha() or token[1:2] == "_")) or token[0] == "\\":
@@ -152,9 +164,20 @@ def _stays(text: str) -> bool:
     """
     if "<<" in text or "\\\n" in text or "\n\\" in text:
         return False
+    if ("\n" in text or "#" in text) and text.count("|") >= _MANY and (">" in text or "<" in text):
+        return False
     if 2 * (text.count("(") + text.count("`") + text.count("${")) >= DEEPEST - 2 and not _shallow(text):
         return False
     return not ("$" in text and _GLUED.search(text)) and not ("{" in text and _BRACES.search(text))
+
+
+def _ends_pipeline(text: str, start: int, end: int, inside: str) -> bool:
+    """Tell whether a line ends a pipeline after which the grammar reads on in the next one, if anything there is redirected."""
+    line = text[start:end].rstrip()
+    line = line[line.rfind(";") + 1 :]
+    if line.count("|") - 2 * line.count("||") < _MANY or line[-1:] in _OPEN or text[end : end + 2] in ("\n;", "\n|", "\n&"):
+        return False
+    return not (inside == "(" and "=(" in text) and not (line.endswith(")") and "esac" in text)
 
 
 def _shallow(text: str) -> bool:
