@@ -31,7 +31,7 @@ from rosellm.roserlhf.guard.python.value import (
 )
 
 MOST_ELEMENTS = fold.LARGEST
-_CONSTANT, _NAME, _STARRED = ast.Constant, ast.Name, ast.Starred
+_CONSTANT, _NAME, _STARRED, _BINARY = ast.Constant, ast.Name, ast.Starred, ast.BinOp
 
 
 def evaluate(machine: Machine, node: ast.AST | None) -> Any:
@@ -54,7 +54,7 @@ def evaluate(machine: Machine, node: ast.AST | None) -> Any:
                 value = scope.names[name]
                 return value if value is not ABSENT else unbound(machine, name)
             scope = scope.parent
-        return unbound(machine, name)
+        return Thing(name) if name in names.BUILTINS else unbound(machine, name)
     function = _EXPRESSIONS.get(kind)
     if function is None:
         return NOTHING
@@ -105,9 +105,9 @@ def _attribute(machine: Machine, node: ast.Attribute) -> Any:
 def _binary(machine: Machine, node: ast.BinOp) -> Any:
     chain = [node]
     left = node.left
-    while type(left) is ast.BinOp:
-        chain.append(left)
-        left = left.left
+    while type(left) is _BINARY:
+        chain.append(left)  # type: ignore[arg-type]
+        left = left.left  # type: ignore[attr-defined]
     value = evaluate(machine, left)
     for one in reversed(chain):
         right = evaluate(machine, one.right)

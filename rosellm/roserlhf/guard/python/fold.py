@@ -96,13 +96,20 @@ def small(value: Any) -> bool:
 
 def binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
     """Apply a binary operator."""
-    if kind is ast.Add and type(left) is type(right) is str:
+    first, second = type(left), type(right)
+    if kind is ast.Add and first is second is str:
         return left + right if len(left) + len(right) <= LARGEST else NOTHING
+    if (first is Thing and second in _WORDLESS) or (second is Thing and first in _WORDLESS):
+        return NOTHING
     try:
         found = _binary(kind, left, right)
     except ERRORS:
         return NOTHING
     return found if small(found) else NOTHING
+
+
+_WORDLESS = frozenset((Thing, int, float, bool, type(None)))
+"""Kinds of values that give nothing with something that is not known: neither text nor a path."""
 
 
 def _binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
