@@ -170,6 +170,11 @@ def spread(function: Callable[..., Any], *values: Any) -> Any:
 
 def text(value: Any) -> str:
     """Return a value as text, `UNKNOWN` for what is not known."""
+    kind = type(value)
+    if kind is str:
+        return value  # type: ignore[no-any-return]
+    if kind is Thing and value.name not in _TOLD:
+        return UNKNOWN
     match value:
         case str():
             return value
@@ -180,10 +185,14 @@ def text(value: Any) -> str:
         case int() | float() | None:
             return _number(value)
         case Thing():
-            return value.subject if value.name in ("os.getpid()", "os.DirEntry") else UNKNOWN
+            return value.subject  # type: ignore[no-any-return]
         case Choice():
             return text(value.options[0])
     return UNKNOWN
+
+
+_TOLD = frozenset(("os.getpid()", "os.DirEntry"))
+"""Things whose subject is what they are as text."""
 
 
 def _number(value: float | None) -> str:

@@ -87,7 +87,8 @@ def _unescape(findings: Findings, words: str, span: tuple[int, int]) -> bool:
 
 
 def _add(findings: Findings, words: str, where: str, start: int, end: int) -> bool:
-    if not _WORDS.search(words[:LONGEST]):
+    head = words[:LONGEST]
+    if (head.isascii() and len(head.split(None, 1)) < 2) or not _WORDS.search(head):
         return False
     span = (max(0, start - findings.shift), max(0, end - findings.shift))
     findings.at("text", short(words.strip().replace(UNKNOWN_NAME, UNKNOWN), LONGEST), where, span)
