@@ -106,8 +106,8 @@ def _binary(machine: Machine, node: ast.BinOp) -> Any:
     chain = [node]
     left = node.left
     while type(left) is _BINARY:
-        chain.append(left)  # type: ignore[arg-type]
-        left = left.left  # type: ignore[attr-defined]
+        chain.append(left)
+        left = left.left
     value = evaluate(machine, left)
     for one in reversed(chain):
         right = evaluate(machine, one.right)
