@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard.act import KINDS, Act
-from rosellm.roserlhf.guard.python import acts_of_python, attributes, fold, words
+from rosellm.roserlhf.guard.python import acts_of_python, attributes, calling, fold, words
 from rosellm.roserlhf.guard.python.findings import Findings
 from rosellm.roserlhf.guard.python.machine import Machine
 from rosellm.roserlhf.guard.python.value import Scope, Thing
@@ -180,6 +180,25 @@ def test_what_is_not_known_gives_nothing_with_what_is_no_text(
     except fold.ERRORS:
         found = fold.NOTHING
     assert fold.binary(kind, *pair) is found is fold.NOTHING
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(st.sampled_from(ast.operator.__subclasses__()), *[st.integers(-(1 << 33), 1 << 33) | st.integers(-9, 70)] * 2)
+def test_integers_are_worked_out_as_other_values_are(kind: type[ast.operator], left: int, right: int) -> None:
+    try:
+        found = fold._binary(kind, left, right)
+    except fold.ERRORS:
+        found = fold.NOTHING
+    assert fold.binary(kind, left, right) == (found if fold.small(found) else fold.NOTHING)
+
+
+@pytest.mark.parametrize("name", sorted(fold.PURE))
+def test_what_functions_make_of_one_thing_does_not_depend_on_options(name: str) -> None:
+    machine = Machine(Scene("/app", _read), Findings(""), Scope({}))
+    for unknown in (Thing(), Thing("os.getpid()", "self"), Thing("f()", "/x")):
+        found, same = (calling._fold(machine, name, [unknown], given, None) for given in ({}, {"x": None}))
+        assert type(found) is type(same)
+        assert (found.name, found.subject) == (same.name, same.subject) if type(found) is Thing else found == same
 
 
 @settings(derandomize=True, max_examples=100, deadline=None)

@@ -145,10 +145,14 @@ def _size(name: str, arguments: list[Any]) -> int:
 
 
 _SPREAD = frozenset((Choice, Place))
+_SHOWING = frozenset(("os.path.dirname", "os.path.basename", "os.fspath", "min", "max"))
+"""Functions that tell something of what is not known."""
 
 
 def _fold(machine: Machine, name: str, arguments: list[Any], keywords: dict[str, Any], node: ast.AST | None) -> Any:
     """Call a function that only computes."""
+    if len(arguments) == 1 and type(arguments[0]) is Thing and not keywords and name not in _SHOWING:
+        return text(arguments[0]) if name == "str" else Thing(f"{name}()")
     if not _SPREAD.isdisjoint(map(type, arguments)):
         plain = [spread(lambda one: one.text if type(one) is Place else one, one) for one in arguments]
         return (

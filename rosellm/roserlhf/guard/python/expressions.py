@@ -12,6 +12,7 @@ from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import ABSENT, DEEPEST_EXPRESSION, Machine
 from rosellm.roserlhf.guard.python.source import UNKNOWN_NAME
 from rosellm.roserlhf.guard.python.value import (
+    FROM_FILES,
     Choice,
     Closure,
     Contents,
@@ -116,7 +117,7 @@ def _binary(machine: Machine, node: ast.BinOp) -> Any:
             found = spread(lambda a, b, kind=kind: fold.binary(kind, a, b), value, right)
         else:
             found = fold.binary(kind, value, right)
-        if found is NOTHING and (read := sources(value, right)):
+        if found is NOTHING and (type(value) in FROM_FILES or type(right) in FROM_FILES) and (read := sources(value, right)):
             found = Contents(read)
             for part in (value, right):
                 if type(part) is Contents:

@@ -59,7 +59,7 @@ class Findings:
             return
         self._seen.add(key)
         span = self.span(node) if node is not None else (0, 0)
-        self.acts.append(Act(kind, target, detail, span=span, via=("python",), traits={"where": self.where, **traits}))
+        self.acts.append(Act(kind, target, detail, "", span, ("python",), {"where": self.where, **traits}))
 
     def decoded(self, words: str) -> str:
         """Return how words were hidden that the program has decoded; empty if they were not."""

@@ -99,6 +99,8 @@ def binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
     first, second = type(left), type(right)
     if kind is ast.Add and first is second is str:
         return left + right if len(left) + len(right) <= LARGEST else NOTHING
+    if first is second is int and kind in _WHOLE and -_SHORT < left < _SHORT and -_SHORT < right < _SHORT:
+        return _WHOLE[kind](left, right)
     if (first is Thing and second in _WORDLESS) or (second is Thing and first in _WORDLESS):
         return NOTHING
     try:
@@ -108,6 +110,13 @@ def binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
     return found if small(found) else NOTHING
 
 
+_WHOLE: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
+"""Operators of integers that give integers, and quickly where they are below `_SHORT`."""
+_SHORT = 1 << 32
 _WORDLESS = frozenset((Thing, int, float, bool, type(None)))
 """Kinds of values that give nothing with something that is not known: neither text nor a path."""
 

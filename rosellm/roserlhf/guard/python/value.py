@@ -275,16 +275,19 @@ def _through(value: Any, whole: bool = False) -> bool:
     return True
 
 
-_FROM_FILES = frozenset((Choice, Contents, list, tuple))
+FROM_FILES = frozenset((Choice, Contents, list, tuple))
 """Kinds of values that may be what was read from a file, or hold it."""
 
 
 def sources(*values: Any) -> tuple[str, ...]:
     """Return the paths of the files that values were computed from."""
-    if _FROM_FILES.isdisjoint(map(type, values)):
+    if FROM_FILES.isdisjoint(map(type, values)):
         return ()
+    holding = [value for value in values if type(value) in FROM_FILES]
+    if len(holding) == 1 and type(holding[0]) is Contents and len(holding[0].paths) == 1:
+        return holding[0].paths
     found: dict[str, None] = {}
-    for value in values:
+    for value in holding:
         for one in value.options if type(value) is Choice else (value,):
             kind = type(one)
             if kind is Contents:
