@@ -258,7 +258,7 @@ def _table(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body:
         ):
             tables[one.targets[0].id] = one.value
     for at, one in enumerate(body[:60]):
-        for returned in _given_back(one):
+        for returned in _given_back(one) if type(one) in _GIVING else ():
             owner, key = _looked_up_within(returned)
             if owner is None or key is None or is_literal(key):
                 continue
@@ -303,6 +303,7 @@ def _given_back(one: ast.stmt) -> Sequence[ast.expr | None]:
 
 
 _ENTERED = (ast.If, ast.Try, ast.With)
+_GIVING = frozenset((ast.Return, ast.Assign, *_ENTERED))
 
 
 def _keys(table: ast.Dict) -> list[object]:
