@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content import acts_of_file, acts_of_patch, acts_of_source, file
 from rosellm.roserlhf.guard.content.file import language_of
+from rosellm.roserlhf.guard.content.statements import acts_of_statements
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.readers import read
 from rosellm.roserlhf.guard.scene import Scene
@@ -360,3 +361,15 @@ def test_names_that_get_numbers_do_nothing() -> None:
 def test_other_lines_are_read(text: str) -> None:
     assert file._NUMBERS.fullmatch(f"a = 1\n{text}\n  b = -2.5\n") is None
     assert file._NUMBERS.fullmatch("a = 1\n\n  b = -2.5\n") is not None
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from(["", "(n : 0 < n)", "(n : n < 0)", "x .* y"])), max_size=8))
+def test_a_statement_is_changed_where_its_name_stands_again_with_another(said: list[tuple[str, str]]) -> None:
+    known: dict[str, str] = {}
+    changed = ""
+    for name, rest in said:
+        before = known.setdefault(name, rest) if rest and ".*" not in rest else rest
+        changed = changed or (f"{name}: {before} -> {rest}" if before != rest else "")
+    text = "".join(f"theorem {name} {rest} := by\n" for name, rest in said)
+    assert [act.detail for act in acts_of_statements(text)] == ([changed] if changed else [])

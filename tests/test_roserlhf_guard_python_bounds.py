@@ -13,7 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard.act import KINDS, Act
-from rosellm.roserlhf.guard.python import acts_of_python
+from rosellm.roserlhf.guard.python import acts_of_python, attributes, calling, fold, words
+from rosellm.roserlhf.guard.python.findings import Findings
+from rosellm.roserlhf.guard.python.machine import Machine
+from rosellm.roserlhf.guard.python.value import Scope, Thing
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.scene import DEEPEST, Scene
 
@@ -155,6 +158,70 @@ def test_no_width_makes_a_value_of_gigabytes(expression: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 50_000_000
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(st.text(st.one_of(st.sampled_from("ab\t \x1c.'\u00ad\u200b"), st.characters()), max_size=12))
+def test_words_are_asked_for_at_once_where_nothing_stands_apart(text: str) -> None:
+    assert words.holds_words(text) == (words._WORDS.search(text) is not None)
+
+
+_WORDLESS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.builds(Thing, st.sampled_from(["", "os", "f()"])))
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(st.sampled_from(ast.operator.__subclasses__()), _WORDLESS, st.builds(Thing, st.sampled_from(["", "os.path"])), st.booleans())
+def test_what_is_not_known_gives_nothing_with_what_is_no_text(
+    kind: type[ast.operator], value: object, unknown: Thing, turned: bool
+) -> None:
+    pair = (unknown, value) if turned else (value, unknown)
+    try:
+        found = fold._binary(kind, *pair)
+    except fold.ERRORS:
+        found = fold.NOTHING
+    assert fold.binary(kind, *pair) is found is fold.NOTHING
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(st.sampled_from(ast.operator.__subclasses__()), *[st.integers(-(1 << 33), 1 << 33) | st.integers(-9, 70)] * 2)
+def test_integers_are_worked_out_as_other_values_are(kind: type[ast.operator], left: int, right: int) -> None:
+    try:
+        found = fold._binary(kind, left, right)
+    except fold.ERRORS:
+        found = fold.NOTHING
+    assert fold.binary(kind, left, right) == (found if fold.small(found) else fold.NOTHING)
+
+
+@pytest.mark.parametrize("name", sorted(fold.PURE))
+def test_what_functions_make_of_one_thing_does_not_depend_on_options(name: str) -> None:
+    machine = Machine(Scene("/app", _read), Findings(""), Scope({}))
+    for unknown in (Thing(), Thing("os.getpid()", "self"), Thing("f()", "/x")):
+        found, same = (calling._fold(machine, name, [unknown], given, None) for given in ({}, {"x": None}))
+        assert type(found) is type(same)
+        assert (found.name, found.subject) == (same.name, same.subject) if type(found) is Thing else found == same
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(st.from_regex(r"[a-z_]{1,9}", fullmatch=True) | st.sampled_from(["append", "environ", "argv", "sep", "x" * 200]))
+def test_attributes_of_what_is_not_known_are_those_of_any_thing(name: str) -> None:
+    machine = Machine(Scene("/app", _read), Findings(""), Scope({}))
+    if name not in attributes._PECULIAR:
+        found, same = (attributes.of_thing(machine, Thing(owner, "/x"), name, None) for owner in ("", "?"))
+        assert (found.name, found.subject) == (same.name, same.subject)
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(st.text(st.sampled_from("ab/.~:*\n\ufffc\x00"), max_size=12) | st.sampled_from(["http://a.b/c", "/proc/1/mem", "x" * 1001]))
+def test_a_file_is_opened_to_be_read_in_either_way(path: str) -> None:
+    plain, told = (
+        [
+            (act.kind, act.target, act.detail, act.traits)
+            for act in acts(f"print(open({path!r}{mode}).read())")
+            if act.kind != "decode"
+        ]
+        for mode in ("", ", 'rt'")
+    )
+    assert plain == told
 
 
 def test_widths_that_say_little_are_worked_out() -> None:

@@ -6,6 +6,7 @@ of `sed`, in both texts of an edit, in the lines of a patch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
@@ -44,14 +45,21 @@ def acts_of_statements(text: str) -> Iterator[Act]:
 
 
 def _changed(text: str) -> Iterator[Act]:
-    known: dict[tuple[str, str], str] = {}
+    """Yield the first statement that is given again under its name, otherwise; a name that stands once is not looked at."""
     heads = list(pattern(_STATEMENT).finditer(text))
-    for at, found in enumerate(heads):
+    names = [(found.group(1).lower(), found.group(2)) for found in heads]
+    times = Counter(names)
+    if len(times) == len(names):
+        return
+    known: dict[tuple[str, str], str] = {}
+    for at, (found, name) in enumerate(zip(heads, names, strict=True)):
+        if times[name] == 1:
+            continue
         end = min(found.end() + LONGEST_STATEMENT, heads[at + 1].start() if at + 1 < len(heads) else len(text))
         rest = " ".join(pattern(_ENDS).split(text[found.end() : end])[0].split()).rstrip(" /,@")
         if ".*" in rest or "\\" in rest or not rest:
             continue
-        before = known.setdefault((found.group(1).lower(), found.group(2)), rest)
+        before = known.setdefault(name, rest)
         if not (before.startswith(rest) or rest.startswith(before)):
-            yield Act("code", "changes a statement", f"{found.group(2)}: {before} -> {rest}"[:LONGEST_STATEMENT], span=found.span())
+            yield Act("code", "changes a statement", f"{name[1]}: {before} -> {rest}"[:LONGEST_STATEMENT], span=found.span())
             return

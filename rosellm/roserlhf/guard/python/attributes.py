@@ -43,8 +43,13 @@ _NAMESPACES = ("__dict__", "vars()", "globals()", "locals()", "f_globals", "f_lo
 
 def get(machine: Machine, value: Any, name: str, node: ast.AST | None = None) -> Any:
     """Return an attribute of a value."""
-    if type(value) is Thing:
+    kind = type(value)
+    if kind is Thing:
         return of_thing(machine, value, name, node)
+    if kind is Contents:
+        return Method(value, name)
+    if kind is File:
+        return value.path if name == "name" else value if name in ("buffer", "raw") else Method(value, name)
     match value:
         case Choice():
             return spread(lambda one: get(machine, one, name, node), value)
@@ -67,9 +72,7 @@ def get(machine: Machine, value: Any, name: str, node: ast.AST | None = None) ->
             if name in FRAME_ATTRIBUTES:
                 machine.findings.add("frame", f"function.{name}", "attribute", node, own="yes")
             return Thing(f"function.{name}")
-        case File():
-            return value.path if name == "name" else value if name in ("buffer", "raw") else Method(value, name)
-        case Contents() | Partial():
+        case Partial():
             return Method(value, name)
     if name in _CLIMBING:
         return Thing(f"object.{name}", type(value).__name__ if name == "__class__" else None)
@@ -113,6 +116,8 @@ _PECULIAR = FRAME_ATTRIBUTES | names_in(
 
 def of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -> Any:
     """Return an attribute of something that is known by how it is reached."""
+    if not value.name and name not in _PECULIAR:
+        return Thing("?." + name, value.subject)
     if value.name in ("builtins", "object.__builtins__"):
         return value if name == "__dict__" else Thing(names.canonical(f"builtins.{name}"))
     full = names.canonical(f"{value.name or '?'}.{name}")

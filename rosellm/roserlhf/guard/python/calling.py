@@ -99,21 +99,19 @@ def call(machine: Machine, function: Any, arguments: list[Any], keywords: dict[s
 
 def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: dict[str, Any], node: ast.AST | None) -> Any:
     name = function.name
-    made = Call(machine, name, arguments, keywords, node, function)
     handler = libraries.HANDLERS.get(name)
     if handler is not None:
-        return handler(made)
+        return handler(Call(machine, name, arguments, keywords, node, function))
     if name in fold.PURE:
-        return _fold(made)
+        return _fold(machine, name, arguments, keywords, node)
     if name == "object.__class__" and type(function.subject) is str and function.subject in fold.PURE:
-        return _fold(Call(machine, function.subject, arguments, keywords, node))
+        return _fold(machine, function.subject, arguments, keywords, node)
     if arguments and type(arguments[0]) in _OWNING:
         kind, _, last = name.partition(".")
         if kind in fold.OWNERS and type(arguments[0]) is fold.OWNERS[kind]:
             return _method(machine, Method(arguments[0], last), arguments[1:], keywords, node)
     handler, api, owner = (_looked_up if len(name) <= LONGEST_NAME else _look_up)(name)
-    if owner is not None:
-        made.owner = Thing(owner, function.subject)
+    made = Call(machine, name, arguments, keywords, node, function if owner is None else Thing(owner, function.subject))
     if handler is not None:
         return handler(made)
     return effects.of(made, api) if api is not None else effects.guess(made)
@@ -139,45 +137,46 @@ _looked_up = functools.lru_cache(2_048)(_look_up)
 """The same; it remembers the names of most programs."""
 
 
-def _size(made: Call) -> int:
+def _size(name: str, arguments: list[Any]) -> int:
     """Return about how much a function goes through, or makes."""
-    if made.name in ("range", "bytes", "bytearray") and made.arguments and type(made.arguments[-1]) is int:
-        return max(abs(one) for one in made.arguments if type(one) is int)
-    return sum([len(one) for one in made.arguments if hasattr(one, "__len__")])
+    if name in ("range", "bytes", "bytearray") and arguments and type(arguments[-1]) is int:
+        return max(abs(one) for one in arguments if type(one) is int)
+    return sum([len(one) for one in arguments if hasattr(one, "__len__")])
 
 
 _SPREAD = frozenset((Choice, Place))
+_SHOWING = frozenset(("os.path.dirname", "os.path.basename", "os.fspath", "min", "max"))
+"""Functions that tell something of what is not known."""
 
 
-def _fold(made: Call) -> Any:
+def _fold(machine: Machine, name: str, arguments: list[Any], keywords: dict[str, Any], node: ast.AST | None) -> Any:
     """Call a function that only computes."""
-    if not _SPREAD.isdisjoint(map(type, made.arguments)):
-        plain = [spread(lambda one: one.text if type(one) is Place else one, one) for one in made.arguments]
+    if len(arguments) == 1 and type(arguments[0]) is Thing and not keywords and name not in _SHOWING:
+        return text(arguments[0]) if name == "str" else Thing(f"{name}()")
+    if not _SPREAD.isdisjoint(map(type, arguments)):
+        plain = [spread(lambda one: one.text if type(one) is Place else one, one) for one in arguments]
         return (
-            spread(lambda *each: _fold(Call(made.machine, made.name, list(each), made.keywords, made.node)), *plain)
+            spread(lambda *each: _fold(machine, name, list(each), keywords, node), *plain)
             if any(type(one) is Choice for one in plain)
-            else _fold(Call(made.machine, made.name, plain, made.keywords, made.node))
+            else _fold(machine, name, plain, keywords, node)
         )
-    if all(map(known, made.arguments)) and (not made.keywords or all(map(known, made.keywords.values()))):
-        if not made.machine.fold(_size(made)):
+    if all(map(known, arguments)) and (not keywords or all(map(known, keywords.values()))):
+        if not machine.fold(_size(name, arguments)):
             return NOTHING
-        found = fold.call(made.name, made.arguments, made.keywords)
-        if made.name in fold.DECODERS and type(found) in (str, bytes) and len(found) > 3 and found != made.argument(0):
-            decoded(made.machine, text(found), made.name, made.node)
+        found = fold.call(name, arguments, keywords)
+        if name in fold.DECODERS and type(found) in (str, bytes) and len(found) > 3 and not (arguments and found == arguments[0]):
+            decoded(machine, text(found), name, node)
         return found
-    read = sources(*made.arguments)
-    if made.name == "str" and made.arguments:
-        one = made.arguments[0]
-        return Contents(read) if read else text(one)
-    if made.name == "sorted" and made.arguments and type(made.arguments[0]) is list:
-        return made.arguments[0]
-    if made.name in ("os.path.dirname", "os.path.basename") or made.name == "os.fspath":
-        return fold.call(made.name, [text(made.argument(0))], {})
-    if made.name in ("min", "max") and made.arguments:
-        return (
-            choice(made.arguments[0][:8]) if type(made.arguments[0]) is list and made.arguments[0] else choice(made.arguments[:8])
-        )
-    return Contents(read) if read else Thing(f"{made.name}()")
+    read = sources(*arguments)
+    if name == "str" and arguments:
+        return Contents(read) if read else text(arguments[0])
+    if name == "sorted" and arguments and type(arguments[0]) is list:
+        return arguments[0]
+    if name in ("os.path.dirname", "os.path.basename") or name == "os.fspath":
+        return fold.call(name, [text(arguments[0] if arguments else None)], {})
+    if name in ("min", "max") and arguments:
+        return choice(arguments[0][:8]) if type(arguments[0]) is list and arguments[0] else choice(arguments[:8])
+    return Contents(read) if read else Thing(f"{name}()")
 
 
 def decoded(machine: Machine, words: str, how: str, node: ast.AST | None) -> None:
@@ -261,6 +260,8 @@ def _bound(machine: Machine, function: Closure, arguments: list[Any], keywords: 
     for one in [*positional, *names_of.kwonlyargs] if names_of.kwonlyargs else positional:
         name = one.arg
         bound[name] = Thing(name) if name in _FIXTURES else NOTHING
+    if not (arguments or keywords or function.defaults or function.keyword_defaults or names_of.vararg or names_of.kwarg):
+        return bound
     if function.defaults:
         for one, value in zip(positional[-len(function.defaults) :], function.defaults, strict=False):
             bound[one.arg] = value

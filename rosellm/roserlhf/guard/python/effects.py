@@ -515,8 +515,10 @@ def guess(call: Call) -> Any:
                     found += _guessed(call, one, name)
         if owner is None or type(owner) is Thing:
             _callbacks(call, values)
-    if read or found:
-        return Contents(tuple(dict.fromkeys((*read, *found)))[:8], name=name)
+    if found:
+        return Contents(tuple(dict.fromkeys((*read, *found)))[:8], (), name)
+    if read:
+        return Contents(read, (), name)
     subject = owner.subject if type(owner) is Thing else None
     if subject is None and values and type(values[0]) in (str, Place) and not is_data(values[0]):
         subject = text(values[0])

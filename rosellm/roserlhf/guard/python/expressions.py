@@ -12,6 +12,7 @@ from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import ABSENT, DEEPEST_EXPRESSION, Machine
 from rosellm.roserlhf.guard.python.source import UNKNOWN_NAME
 from rosellm.roserlhf.guard.python.value import (
+    FROM_FILES,
     Choice,
     Closure,
     Contents,
@@ -31,7 +32,7 @@ from rosellm.roserlhf.guard.python.value import (
 )
 
 MOST_ELEMENTS = fold.LARGEST
-_CONSTANT, _NAME, _STARRED = ast.Constant, ast.Name, ast.Starred
+_CONSTANT, _NAME, _STARRED, _BINARY = ast.Constant, ast.Name, ast.Starred, ast.BinOp
 
 
 def evaluate(machine: Machine, node: ast.AST | None) -> Any:
@@ -54,7 +55,7 @@ def evaluate(machine: Machine, node: ast.AST | None) -> Any:
                 value = scope.names[name]
                 return value if value is not ABSENT else unbound(machine, name)
             scope = scope.parent
-        return unbound(machine, name)
+        return Thing(name) if name in names.BUILTINS else unbound(machine, name)
     function = _EXPRESSIONS.get(kind)
     if function is None:
         return NOTHING
@@ -105,7 +106,7 @@ def _attribute(machine: Machine, node: ast.Attribute) -> Any:
 def _binary(machine: Machine, node: ast.BinOp) -> Any:
     chain = [node]
     left = node.left
-    while type(left) is ast.BinOp:
+    while type(left) is _BINARY:
         chain.append(left)
         left = left.left
     value = evaluate(machine, left)
@@ -116,7 +117,7 @@ def _binary(machine: Machine, node: ast.BinOp) -> Any:
             found = spread(lambda a, b, kind=kind: fold.binary(kind, a, b), value, right)
         else:
             found = fold.binary(kind, value, right)
-        if found is NOTHING and (read := sources(value, right)):
+        if found is NOTHING and (type(value) in FROM_FILES or type(right) in FROM_FILES) and (read := sources(value, right)):
             found = Contents(read)
             for part in (value, right):
                 if type(part) is Contents:

@@ -37,6 +37,9 @@ def _open(call: Call) -> Any:
     """`open` and its like."""
     target = call.argument(0, "file")
     mode = text(call.argument(1, "mode", "r"))
+    if mode == "r" and type(target) is str:
+        found = effects.reads(call, target, call.name)
+        return File(found[0]) if found else NOTHING
     made: list[Any] = []
     for one in options(target):
         if type(one) is int or (type(one) is Thing and one.name == "os.open()"):

@@ -59,7 +59,7 @@ class Findings:
             return
         self._seen.add(key)
         span = self.span(node) if node is not None else (0, 0)
-        self.acts.append(Act(kind, target, detail, span=span, via=("python",), traits={"where": self.where, **traits}))
+        self.acts.append(Act(kind, target, detail, "", span, ("python",), {"where": self.where, **traits}))
 
     def decoded(self, words: str) -> str:
         """Return how words were hidden that the program has decoded; empty if they were not."""
@@ -99,12 +99,15 @@ class Findings:
 
     def offset(self, line: int, column: int) -> int:
         """Return the index of a character, given its line from 1 and its column in UTF-8 bytes."""
-        if not self._starts:
+        starts = self._starts
+        if not starts:
             self._index()
-        line = min(line, len(self._starts))
+            starts = self._starts
+        if line > len(starts):
+            line = len(starts)
         if not self._plain:
             column = len(self._lines[line - 1].encode("utf-8", "replace")[:column].decode("utf-8", "ignore"))
-        at = self._starts[line - 1] + column - self.shift
+        at = starts[line - 1] + column - self.shift
         return self.length if at > self.length else at if at > 0 else 0
 
     def position(self, index: int) -> int:

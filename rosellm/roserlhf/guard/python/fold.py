@@ -96,13 +96,29 @@ def small(value: Any) -> bool:
 
 def binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
     """Apply a binary operator."""
-    if kind is ast.Add and type(left) is type(right) is str:
+    first, second = type(left), type(right)
+    if kind is ast.Add and first is second is str:
         return left + right if len(left) + len(right) <= LARGEST else NOTHING
+    if first is second is int and kind in _WHOLE and -_SHORT < left < _SHORT and -_SHORT < right < _SHORT:
+        return _WHOLE[kind](left, right)
+    if (first is Thing and second in _WORDLESS) or (second is Thing and first in _WORDLESS):
+        return NOTHING
     try:
         found = _binary(kind, left, right)
     except ERRORS:
         return NOTHING
     return found if small(found) else NOTHING
+
+
+_WHOLE: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
+"""Operators of integers that give integers, and quickly where they are below `_SHORT`."""
+_SHORT = 1 << 32
+_WORDLESS = frozenset((Thing, int, float, bool, type(None)))
+"""Kinds of values that give nothing with something that is not known: neither text nor a path."""
 
 
 def _binary(kind: type[ast.operator], left: Any, right: Any) -> Any:

@@ -15,15 +15,19 @@ _SCHEME = re.compile(r"^(?:file://(?:localhost)?|sqlite(?:\+\w+)?:///|duckdb:///
 
 def absolute(path: str, workdir: str, home: str, links: Mapping[str, str]) -> str:
     """Resolve a path; one that starts with an unknown part stays as it is."""
-    path = path[:LONGEST].replace("\0", "")
+    path = path[:LONGEST]
+    if "\0" in path:
+        path = path.replace("\0", "")
     if ":" in path:
         path = _SCHEME.sub("", path)
-    if path.startswith("~"):
+    first = path[:1]
+    if first == "~":
         user, slash, rest = path.partition("/")
         path = (home if user == "~" else f"/home/{user[1:]}" if user != "~root" else "/root") + slash + rest
-    if not path.startswith(("/", UNKNOWN)):
+        first = path[:1]
+    if first != "/" and first != UNKNOWN:
         path = f"{workdir}/{path}" if workdir and not workdir.endswith("/") else workdir + path
-    return followed(path.replace(STAR, "*"), workdir, links)
+    return followed(path.replace(STAR, "*") if STAR in path else path, workdir, links)
 
 
 def of_module(name: str, standard: bool) -> str:

@@ -37,9 +37,9 @@ def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, is_
     """
     given = node.args
     parameters = {one.arg for one in given.args}
-    if given.posonlyargs or given.kwonlyargs:
-        parameters.update([one.arg for one in (*given.posonlyargs, *given.kwonlyargs)])
-    parameters.update([one.arg for one in (given.vararg, given.kwarg) if one is not None])
+    if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg:
+        more = (*given.posonlyargs, *given.kwonlyargs, given.vararg, given.kwarg)
+        parameters.update([one.arg for one in more if one is not None])
     parameters -= _OWNERS
     body = node.body[1:] if _is_text(node.body[0]) else node.body
     body = body[:MOST_BODY]
@@ -49,10 +49,18 @@ def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, is_
         return
     if node.name.startswith("__") or not parameters:
         return
+    kinds = set(map(type, body))
     _literals(machine, node, body, parameters)
-    _cases(machine, node, body, parameters)
+    if not kinds.isdisjoint(_BRANCHING):
+        _cases(machine, node, body, parameters)
     _table(machine, node, body, parameters)
-    _counts(machine, node, body, is_respelled or _speaks_of_memory(machine.findings.code))
+    if not kinds.isdisjoint(_KEYING):
+        _counts(machine, node, body, is_respelled or _speaks_of_memory(machine.findings.code))
+
+
+_BRANCHING: frozenset[type[ast.stmt]] = frozenset((ast.If, ast.Match))
+"""Statements that `_cases` looks at; the next are those of `_counts`."""
+_KEYING: frozenset[type[ast.stmt]] = frozenset((ast.If, ast.Assign, ast.AugAssign))
 
 
 @functools.lru_cache(16)
@@ -120,31 +128,35 @@ def is_literal(node: ast.AST | None) -> bool:
         return True
     if kind is ast.Name or kind is ast.Attribute or kind is ast.BinOp:
         return False
+    if kind is ast.Call:
+        assert isinstance(node, ast.Call)
+        return bool(node.args) and all(map(is_literal, node.args)) and not node.keywords
     if isinstance(node, ast.UnaryOp):
         return is_literal(node.operand)
-    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+    if isinstance(node, _SEQUENCES):
         return all(map(is_literal, node.elts))
-    if isinstance(node, ast.Dict):
-        return all(map(is_literal, node.values)) and all(is_literal(one) for one in node.keys if one is not None)
-    return isinstance(node, ast.Call) and bool(node.args) and all(map(is_literal, node.args)) and not node.keywords
+    return isinstance(node, ast.Dict) and all(map(is_literal, (*node.values, *filter(None, node.keys))))
 
 
+_SEQUENCES = (ast.List, ast.Tuple, ast.Set)
 _OWN_RETURNS = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
 _BLOCKS = frozenset(("body", "handlers", "orelse", "finalbody", "cases"))
 """Fields of statements that hold statements, handlers or cases."""
 
 
-def _returns(body: list[ast.stmt]) -> Iterator[ast.Return]:
+def _returns(body: list[ast.stmt]) -> list[ast.Return]:
+    found: list[ast.Return] = []
     todo: list[ast.AST] = list(body)
     while todo:
         one = todo.pop()
         kind = type(one)
         if kind is ast.Return:
-            yield one  # type: ignore[misc]
-        elif kind not in _OWN_RETURNS:
+            found.append(one)  # type: ignore[arg-type]
+        elif kind not in _OWN_RETURNS and kind is not ast.Expr:
             for name in one._fields:
                 if name in _BLOCKS:
                     todo += getattr(one, name)
+    return found
 
 
 def _uses(nodes: Sequence[ast.AST], parameters: set[str]) -> bool:
@@ -155,9 +167,9 @@ def _literals(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, bo
     """A function whose every return is a literal."""
     if len(body) > 40:
         return
-    returns = list(_returns(body))
-    if returns and all(one.value is not None and is_literal(one.value) for one in returns):
-        values = {ast.unparse(one.value) for one in returns if one.value is not None}
+    given = [one.value for one in _returns(body)]
+    if given and all(map(is_literal, given)):
+        values = {ast.unparse(one) for one in given if one is not None}
         plain = values <= {"True", "False", "None"}
         if not plain or len(body) == 1:
             _add(
@@ -246,7 +258,7 @@ def _table(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body:
         ):
             tables[one.targets[0].id] = one.value
     for at, one in enumerate(body[:60]):
-        for returned in _given_back(one):
+        for returned in _given_back(one) if type(one) in _GIVING else ():
             owner, key = _looked_up_within(returned)
             if owner is None or key is None or is_literal(key):
                 continue
@@ -271,22 +283,27 @@ def _table(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body:
                 return
 
 
-def _given_back(one: ast.stmt) -> Iterator[ast.expr | None]:
-    """Yield what a statement returns, in its branches, too."""
-    if isinstance(one, ast.Return):
-        values = [one.value]
+def _given_back(one: ast.stmt) -> Sequence[ast.expr | None]:
+    """Return what a statement returns, in its branches, too."""
+    kind = type(one)
+    if kind is ast.Return:
+        assert isinstance(one, ast.Return)
         if isinstance(one.value, ast.IfExp):
-            values = [one.value.body, one.value.orelse]
-        elif isinstance(one.value, ast.BoolOp):
-            values = list(one.value.values)
-        yield from values
-    elif isinstance(one, ast.If | ast.Try | ast.With):
-        for inner in one.body[:4]:
-            yield from _given_back(inner)
+            return one.value.body, one.value.orelse
+        return one.value.values if isinstance(one.value, ast.BoolOp) else (one.value,)
+    if kind is ast.Assign:
+        assert isinstance(one, ast.Assign)
+        return (one.value,) if _looked_up(one.value)[0] is not None else ()
+    if isinstance(one, _ENTERED):
+        found = [value for inner in one.body[:4] for value in _given_back(inner)]
         if isinstance(one, ast.If):
-            yield from (part.value for part in nodes_of(one.test) if isinstance(part, ast.NamedExpr))
-    elif isinstance(one, ast.Assign) and isinstance(one.value, ast.Call | ast.Subscript) and _looked_up(one.value)[0] is not None:
-        yield one.value
+            found += [part.value for part in nodes_of(one.test) if isinstance(part, ast.NamedExpr)]
+        return found
+    return ()
+
+
+_ENTERED = (ast.If, ast.Try, ast.With)
+_GIVING = frozenset((ast.Return, ast.Assign, *_ENTERED))
 
 
 def _keys(table: ast.Dict) -> list[object]:
@@ -329,19 +346,31 @@ def _remark(code: str, owner: ast.expr) -> str:
 
 def _looked_up_within(node: ast.expr | None) -> tuple[ast.expr | None, ast.expr | None]:
     """Return the table and the key of what is looked up, or of what a constructor is made of."""
-    owner, key = _looked_up(node)
-    given = [*node.args, *(one.value for one in node.keywords)] if owner is None and isinstance(node, ast.Call) else []
-    if 1 <= len(given) <= 3 and type(getattr(node, "func", None)) in (ast.Name, ast.Attribute):
-        return next((found for found in map(_looked_up, given) if found[0] is not None), (None, None))
-    return owner, key
+    found = _looked_up(node)
+    if found[0] is None and isinstance(node, ast.Call) and type(node.func) in _NAMES:
+        given = [*node.args, *[one.value for one in node.keywords]] if node.keywords else node.args
+        if 1 <= len(given) <= 3:
+            return next((inner for inner in map(_looked_up, given) if inner[0] is not None), (None, None))
+    return found
+
+
+_NAMES = frozenset((ast.Name, ast.Attribute))
 
 
 def _looked_up(node: ast.expr | None) -> tuple[ast.expr | None, ast.expr | None]:
-    if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
-        return node.value, node.slice
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
-        return node.func.value, node.args[0]
-    return None, None
+    kind = type(node)
+    if kind is ast.Subscript:
+        assert isinstance(node, ast.Subscript)
+        if type(node.slice) is not ast.Slice:
+            return node.value, node.slice
+    elif kind is ast.Call:
+        assert isinstance(node, ast.Call)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+            return node.func.value, node.args[0]
+    return _NOTHING
+
+
+_NOTHING: tuple[None, None] = (None, None)
 
 
 def _counts(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body: list[ast.stmt], by_memory: bool) -> None:

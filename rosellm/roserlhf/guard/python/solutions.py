@@ -145,12 +145,18 @@ def _names_itself(node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.
     return any(type(one) is ast.Name and one.id == name for one in nodes)
 
 
+_FUNCTIONS, _ENTERED = (ast.FunctionDef, ast.AsyncFunctionDef), (ast.ClassDef, ast.If, ast.Try, ast.With)
+
+
 def _functions(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     for one in body:
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(one, _FUNCTIONS):
             yield one
-        elif isinstance(one, ast.ClassDef | ast.If | ast.Try | ast.With):
+        elif isinstance(one, _ENTERED):
             yield from _functions(one.body)
+
+
+_ASSIGNS = (ast.Assign, ast.AnnAssign)
 
 
 def _held(body: Sequence[ast.stmt]) -> tuple[set[str], dict[str, ast.Dict], set[str]]:
@@ -158,10 +164,11 @@ def _held(body: Sequence[ast.stmt]) -> tuple[set[str], dict[str, ast.Dict], set[
     kept: set[str] = set()
     tables: dict[str, ast.Dict] = {}
     streams: set[str] = set()
-    classes = {one.name for one in body if isinstance(one, ast.ClassDef)}
-    holders = {one.name for one in body if isinstance(one, ast.ClassDef) and any(_last(base) in _HOLDING for base in one.bases)}
+    made = [one for one in body if isinstance(one, ast.ClassDef)]
+    classes = {one.name for one in made}
+    holders = {one.name for one in made if any(_last(base) in _HOLDING for base in one.bases)}
     for one in body:
-        if isinstance(one, ast.Assign | ast.AnnAssign) and one.value is not None:
+        if isinstance(one, _ASSIGNS) and one.value is not None:
             targets = one.targets if isinstance(one, ast.Assign) else [one.target]
             for name in (target.id for target in targets if isinstance(target, ast.Name)):
                 value = one.value

@@ -170,6 +170,11 @@ def spread(function: Callable[..., Any], *values: Any) -> Any:
 
 def text(value: Any) -> str:
     """Return a value as text, `UNKNOWN` for what is not known."""
+    kind = type(value)
+    if kind is str:
+        return value  # type: ignore[no-any-return]
+    if kind is Thing and value.name not in _TOLD:
+        return UNKNOWN
     match value:
         case str():
             return value
@@ -180,10 +185,14 @@ def text(value: Any) -> str:
         case int() | float() | None:
             return _number(value)
         case Thing():
-            return value.subject if value.name in ("os.getpid()", "os.DirEntry") else UNKNOWN
+            return value.subject  # type: ignore[no-any-return]
         case Choice():
             return text(value.options[0])
     return UNKNOWN
+
+
+_TOLD = frozenset(("os.getpid()", "os.DirEntry"))
+"""Things whose subject is what they are as text."""
 
 
 def _number(value: float | None) -> str:
@@ -266,16 +275,19 @@ def _through(value: Any, whole: bool = False) -> bool:
     return True
 
 
-_FROM_FILES = frozenset((Choice, Contents, list, tuple))
+FROM_FILES = frozenset((Choice, Contents, list, tuple))
 """Kinds of values that may be what was read from a file, or hold it."""
 
 
 def sources(*values: Any) -> tuple[str, ...]:
     """Return the paths of the files that values were computed from."""
-    if _FROM_FILES.isdisjoint(map(type, values)):
+    if FROM_FILES.isdisjoint(map(type, values)):
         return ()
+    holding = [value for value in values if type(value) in FROM_FILES]
+    if len(holding) == 1 and type(holding[0]) is Contents and len(holding[0].paths) == 1:
+        return holding[0].paths
     found: dict[str, None] = {}
-    for value in values:
+    for value in holding:
         for one in value.options if type(value) is Choice else (value,):
             kind = type(one)
             if kind is Contents:

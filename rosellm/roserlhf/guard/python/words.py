@@ -86,8 +86,18 @@ def _unescape(findings: Findings, words: str, span: tuple[int, int]) -> bool:
     return False
 
 
+def holds_words(text: str) -> bool:
+    """Tell whether a text has several words in it, which in ASCII stand apart.
+
+    Example:
+        >>> holds_words("two words"), holds_words("data/one.csv")
+        (True, False)
+    """
+    return (len(text.split(None, 1)) == 2 or not text.isascii()) and _WORDS.search(text) is not None
+
+
 def _add(findings: Findings, words: str, where: str, start: int, end: int) -> bool:
-    if not _WORDS.search(words[:LONGEST]):
+    if not holds_words(words[:LONGEST]):
         return False
     span = (max(0, start - findings.shift), max(0, end - findings.shift))
     findings.at("text", short(words.strip().replace(UNKNOWN_NAME, UNKNOWN), LONGEST), where, span)
