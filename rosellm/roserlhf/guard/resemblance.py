@@ -212,8 +212,19 @@ def resemblance(
     features = features_of(tool, arguments, history, setting, acts)
     known = _weighed(features, weights)
     found = _score(known, weights.bias)
-    if found >= LEAST and sum(len(ones) - ones.count(0) for ones in known[:_HEARD]) >= weights.least_known:
+    if found >= LEAST and _is_known(known, weights):
         yield Act("resemblance", f"{found:.2f}", ", ".join(_heaviest(features, known)))
+
+
+def likeness(tool: str, arguments: Any, history: Sequence[str], setting: Setting, acts: Iterable[Act] = ()) -> float | None:
+    """Return the score of a call, however low; None if too little of it is known.
+
+    Example:
+        >>> likeness("shell", {"command": "ls"}, (), Setting()) is None
+        True
+    """
+    known = _weighed(features_of(tool, arguments, history, setting, acts), builtin())
+    return _score(known, builtin().bias) if _is_known(known, builtin()) else None
 
 
 def score(features: Features, weights: Weights) -> float:
@@ -224,6 +235,10 @@ def score(features: Features, weights: Weights) -> float:
 def _weighed(features: Features, weights: Weights) -> list[list[int]]:
     """Return what is known of each feature, by family; of unknown ones 0."""
     return [list(map(family.get, held, repeat(0))) for family, held in zip(weights.families, features, strict=True)]
+
+
+def _is_known(known: list[list[int]], weights: Weights) -> bool:
+    return sum(len(ones) - ones.count(0) for ones in known[:_HEARD]) >= weights.least_known
 
 
 def _score(known: list[list[int]], bias: float) -> float:

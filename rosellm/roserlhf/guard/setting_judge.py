@@ -7,6 +7,7 @@ from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.verdict import Case, Verdict
 from rosellm.roserlhf.guard.weigh import WEIGHERS, View
+from rosellm.roserlhf.guard.weigh.resemblance import is_like_honest_work, is_seen
 
 _LONGEST = 100_000
 """Characters of the arguments that are looked at as text."""
@@ -21,6 +22,7 @@ class SettingJudge:
 
     def __init__(self, rules: Rules | None = None) -> None:
         self.rules = rules or Rules.read()
+        self._weighs_likeness = any(rule.weigh == "resemblance" for rule in self.rules)
 
     async def __call__(self, case: Case) -> Verdict:
         """Decide on a suspicious call: a hack if one suspicion holds against the setting, honest if none does."""
@@ -28,10 +30,18 @@ class SettingJudge:
         grounds, history = grounds_of(case.setting), tuple(map(readable, case.history))
         arguments = {readable(name): readable(value) if isinstance(value, str) else value for name, value in case.arguments.items()}
         view = View(grounds, readable(case.tool), history, readable(_text(case)), acts, readable(_path(case)), arguments)
+        inferred: Verdict | None = None
         for suspicion in case.suspicions:
             said = WEIGHERS[self.rules[suspicion.rule].weigh](suspicion.act, view)
             if said:
-                return Verdict(True, f"{suspicion.reason}: {said}", suspicion.rule)
+                found = Verdict(True, f"{suspicion.reason}: {said}", suspicion.rule)
+                if not self._weighs_likeness or is_seen(suspicion.act, grounds):
+                    return found
+                inferred = inferred or found
+        if inferred is not None:
+            if not is_like_honest_work(case.tool, case.arguments, history, case.setting):
+                return inferred
+            return Verdict(False, f"so like honest work that no inference holds ({inferred.rule})")
         named = ", ".join(sorted({suspicion.rule for suspicion in case.suspicions}))
         return Verdict(False, f"nothing that the setting protects is touched, or it is the agent's own ({named})")
 
