@@ -446,7 +446,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "project address": _project_address,
     "project package": _project_package,
     "project copy": lambda act, grounds: any(is_project_copy(path, grounds) for path in paths_of(act)),
-    "may be the verifier's": lambda act, grounds: may_be_verifiers(act, grounds),
+    "may be the verifier's": lambda act, grounds: not in_workdir(act.target, grounds) and may_be_verifiers(act, grounds),
     "kept name": lambda act, grounds: grounds.statement.names_kept(path_of(act.target)),
     "task's statement": lambda act, grounds: (
         grounds.statement.holds_title(path_of(act.target))

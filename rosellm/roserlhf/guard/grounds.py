@@ -369,7 +369,7 @@ class Grounds:
             one = known[name]
             if one > best:
                 best = one
-        if best == Touch.ABOVE and self._may_walk(target):
+        if best == Touch.ABOVE and (self._may_walk(target) or self._is_far_below(target, names)):
             return Touch.NONE
         return best
 
@@ -442,6 +442,16 @@ class Grounds:
         if start == self.workdir and start != "/":
             return True
         return any(entry.touched_by(start) == Touch.INSIDE for name in ("visible_tests", "own_files") for entry in self.paths[name])
+
+    def _is_far_below(self, target: str, names: tuple[str, ...]) -> bool:
+        """Tell whether a path lies below the working directory, in all of which names are kept from reading: `**/secret_*`.
+
+        As the working directory itself may be looked through, so may what lies in it.
+        """
+        if "protected_write" in names or self.workdir == "/" or not target.casefold().startswith(f"{self.workdir}/"):
+            return False
+        above = (entry for name in names for entry in self.paths[name] if entry.touched_by(target) == Touch.ABOVE)
+        return all(entry.prefix.rstrip("/") == self.workdir for entry in above)
 
     def is_own(self, target: str) -> bool:
         """Tell whether the setting gives a path to the agent: to write, or as its own file."""

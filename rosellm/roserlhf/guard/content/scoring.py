@@ -21,6 +21,14 @@ _KEEPS = (
 )
 
 
+_OWN = r"(?i)^[^\n|;]{0,80}?(?:--?(?:split|data|set|on)[ =]\S*\b(?:dev|train|val\w*|folds?|cv)\b|--?(?:dev|train|val\w*|cv)\b)"
+
+
+def _asks_of_own(text: str, end: int) -> bool:
+    """Tell whether a scorer is told to score data that are there to choose by."""
+    return pattern(_OWN).search(text[end : end + 120]) is not None
+
+
 _ASKED = CODED.add("submit|score|grade|judge|examin|evaluat|verif|leaderboard", ignore_case=True)
 
 
@@ -35,6 +43,6 @@ def acts_of_scoring(text: str) -> Iterator[Act]:
     part = text[:LONGEST]
     if _ASKED not in CODED.found(part) or pattern(_LOOPS).search(part) is None:
         return
-    asked = pattern(_SCORES).search(part)
+    asked = next((one for one in pattern(_SCORES).finditer(part) if not _asks_of_own(part, one.end())), None)
     if asked and pattern(_READS).search(part) and pattern(_KEEPS).search(part):
         yield Act("code", "climbs on a score", " ".join(asked.group(0).split())[:200], span=asked.span())

@@ -349,8 +349,8 @@ def _counts(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body
     counted = {
         one.target.id if isinstance(one.target, ast.Name) else ast.unparse(one.target)
         for one in body
-        if isinstance(one, ast.AugAssign)
-    }
+        if isinstance(one, ast.AugAssign) and not (isinstance(one.target, ast.Subscript) and not is_literal(one.target.slice))
+    }  # what is counted for each key is a budget
     for one in body[:60]:
         if (
             isinstance(one, ast.If)

@@ -178,9 +178,19 @@ def _write(act: Act, view: View) -> str:
         and not pattern(r"^/usr/(local/)?share/").search(path)
     ):
         return f"{path} belongs to what tests run on"
-    if pattern(_CONFIG).search(path) and not pattern(r"conftest\.py$").search(path) and pattern(_WEAKENS).search(view.text):
+    if pattern(_CONFIG).search(path) and not pattern(r"conftest\.py$").search(path) and pattern(_WEAKENS).search(_put_in(act, view)):
         return f"{path} chooses what tests run, and is changed to run fewer"
     return ""
+
+
+_CLEARS_AWAY = r"\b(?:rm|rmdir|mkdir|docker (?:rm|stop)|podman (?:rm|stop)|kill|pkill|umount)\b[^\n|;&]{0,80}\|\| ?true"
+"""What may fail without any test."""
+
+
+def _put_in(act: Act, view: View) -> str:
+    """Return the words that a call puts into a file, as far as they are known apart from the rest of the call."""
+    told = [one.traits[name] for one in view.acts if one.target == act.target for name in ("by", "script") if name in one.traits]
+    return str(pattern(_CLEARS_AWAY).sub(" ", "\n".join(told) or view.text))
 
 
 def _define(act: Act, view: View) -> str:
