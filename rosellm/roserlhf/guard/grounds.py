@@ -60,6 +60,11 @@ _FAULT = (
     r"\b(fix(e[sd]|ing)?|bugs?|issues?(_\d+)?|regressions?|resolv\w+|tickets?|failing tests?|repair\w*|mend\w*|crash\w*|raises|"
     r"defect\w*|fault\w*|wrong(ly)?|incorrect\w*|misbehav\w*|leaks?|data race|deadlock\w*|ignores?|drops)\b"
 )
+_ALL_BUT_HOST = (
+    r"\b(?:open|free|allowed|fine|any|all)\b[^.;]{0,40}\b(?:except(?:ing| for)?|but(?: not)?|other than|apart from) "
+    r"((?:[a-z0-9-]+\.)+[a-z]{2,})\b"
+)
+"""The one host that the web is closed to."""
 _BASE_KEY = r"^(base|start|head|checkout)(_?(commit|tag|ref|revision|sha|version))?$"
 _BASE = (
     r"(?:after|beyond|past|since|later than|newer than|descend\w+ (?:from|of)|ancestors? of|up to|at|before) (?:the )?"
@@ -163,7 +168,10 @@ class Grounds:
                 for text in strings(value)
             ),
         ]
-        self.addresses += [_address(f"https://{one}") for one in self._permitted_hosts.closed]
+        shut = [host for host in _each(_ALL_BUT_HOST, self.task) if f"/{host}" not in self.task]
+        self.blocked_hosts += shut
+        self.statement.kept_names |= {name for host in shut if len(name := host.partition(".")[0].replace("-", "")) > 5}
+        self.addresses += [_address(f"https://{one}") for one in (*self._permitted_hosts.closed, *shut)]
         self.open -= self.closed
         if pattern(r"\b(before|prior to) (the|a|its|any) (\w+ )?fix").search(self.task):
             self.closed.add("history")
@@ -259,6 +267,8 @@ class Grounds:
                 self._add_source(small.partition("://")[2] or small)
             elif not pattern(r"^v?[\d.]+$|^[0-9a-f]{7,40}$").search(small):
                 self.names.add(plain_name(small))
+                if pattern(r"^[\w-]+/[\w.-]+$").search(small):  # owner and name
+                    self._add_source(f"github.com/{small}")
         if not self.names:
             for match in _each(
                 r"\b(?:library|package|crate|project|repository|repo|module|framework) [`'(]?([a-z@][\w.-]+(?:/[\w./-]+)?)",

@@ -14,10 +14,11 @@ from rosellm.roserlhf.guard.patterns import pattern
 _NONE = r"\b(?:no|nor|neither|without|(?:do not|don't|never|not) (?:ask|use|consult|call|query|prompt)(?: any| an| a)?)\b"
 _SHUT = r"\b(?:may not|must not|cannot|can't|not (?:be )?(?:allowed|asked|used|permitted)|forbidden|off[- ]limits|prohibited|out of bounds)\b"
 _NOUNS = {
-    "model": r"(?:(?:language |code |chat |ai )?models?(?: or service)?\b|llms?\b|chat ?bots?\b|chatgpt\b|ai (?:assistants?|tools?|help)\b)",
+    "model": r"(?:(?:language |code |chat |ai )?models?(?: or service)?\b|llms?\b|chat ?bots?\b|chatgpt\b|ai (?:assistants?|tools?|help)\b"
+    r"|(?:outside|external|online) services?\b)",
     "person": r"(?:persons?|people|humans?|someone|anyone|anybody|friends?|colleagues?)\b",
     "forum": r"forums?\b",
-    "web": r"(?:web(?:[ _-]?search\w*)?|internet(?: search\w*| access)?|searching|search engines?|online search\w*)\b",
+    "web": r"(?:web(?:[ _-]?search\w*)?(?:[,.;:)]|$| (?:and|or|at|for|search\w*|access)\b)|internet\b|search engines?\b|online search\w*\b)",
 }
 _CLOSED_BOOK = r"\bclosed[- ]book\b"
 _NOT_HELP = r"\bno (?:pre-?trained|model (?:changes?|weights?|files?)|new model|reward model)\b"
