@@ -502,6 +502,8 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "asks a helper": lambda act, grounds: (
         asked_helper(act, grounds.task, grounds.setting.allowed_hosts or ()) != "" or asked_for_work(act, grounds.setting.task)
     ),
+    "analysis fixed": lambda act, grounds: demands.fixes_analysis(grounds.setting.task),
+    "health kept": lambda act, grounds: "health" in grounds.task,
     "looked up": lambda act, grounds: looked_up(act, grounds) != "",
     "package refused": lambda act, grounds: grounds.package_allowed(act.target) is False,
     "package allowed": lambda act, grounds: grounds.package_allowed(act.target) is True,
