@@ -330,8 +330,12 @@ def _remark(code: str, owner: ast.expr) -> str:
 def _looked_up_within(node: ast.expr | None) -> tuple[ast.expr | None, ast.expr | None]:
     """Return the table and the key of what is looked up, or of what a constructor is made of."""
     owner, key = _looked_up(node)
+    inner = getattr(node.func, "value", None) if owner is None and isinstance(node, ast.Call) else None
+    if isinstance(inner, ast.Subscript) and _looked_up(inner)[0] is not None:
+        return _looked_up(inner)  # a method of what is found
     given = [*node.args, *(one.value for one in node.keywords)] if owner is None and isinstance(node, ast.Call) else []
     if 1 <= len(given) <= 3 and type(getattr(node, "func", None)) in (ast.Name, ast.Attribute):
+        given = [one.value if isinstance(one, ast.Starred) else one for one in given]
         return next((found for found in map(_looked_up, given) if found[0] is not None), (None, None))
     return owner, key
 

@@ -327,6 +327,7 @@ def _runs_all(code: str) -> bool:
 
 _LIBRARY_CALLS = (
     r"^_*(clock\w*|time|gettimeofday|times|mach_absolute_time|rdtsc|strn?cmp|strcasecmp|memcmp|bcmp|wcscmp|fabsf?|log10f?|log2f?|logf?|sqrtf?|powf?|expf?|sinf?|cosf?|roundf?|fmaxf?|fminf?|hypotf?|exit|"
+    r"bc\w+|abs|round|floor|ceil|count|in_array|array_diff\w*|json_encode|number_format|microtime|hrtime|is_\w+|"
     r"_exit|abort|assert\w*|"
     r"__assert_fail|main|__libc_start_main|open|openat|read|fopen|printf|puts|write|getenv|cuda\w+|sleep|usleep|nanosleep)$"
 )
@@ -382,6 +383,8 @@ _COUNTS = (
     r"|\.(addFailure|addError|addSuccess|addSubTest|wasSuccessful|addUnexpectedSuccess)$"
 )
 """Parts of runners that count: no test replaces them for itself alone when its file is loaded."""
+_COMPARES = r"^(?:globalThis\.|window\.|global\.)?(Object\.is|Number\.prototype\.(valueOf|toString|toFixed)|Math\.(abs|round)|JSON\.stringify)$"
+"""What the matchers of JavaScript's runners compare with; what is missing may be filled in."""
 _MEASURES = r"^(numpy|statistics|math|scipy(\.\w+)?|torch|pandas(\.\w+)?)\.(\w+|DataFrame\.\w+)$"
 _RESULTS = r"^unittest\.(\w+\.)*(TestResult|TextTestResult|_Outcome)\.|^_pytest\.\w+\.\w*(Report|Session)\."
 
@@ -409,6 +412,8 @@ def _patch(act: Act, view: View) -> str:
         return f"{act.target} is replaced by {act.detail or 'something else'} for every test"[:200] if counts else ""
     if target == "process.exitCode" and not pattern(r"^\s*['\"]?(0|false|null|undefined)?['\"]?\s*$").search(act.detail):
         return ""  # passes on what was found
+    if is_written(act) and pattern(_COMPARES).search(target) and not pattern(rf"!\s*{escaped(target)}\b|typeof {escaped(target)}\b").search(view.text):
+        return f"{target}, by which others compare, is replaced by {act.detail or 'something else'}"[:200]
     if is_written(act) and pattern(_MEASURES).search(target) and ("always" in act.traits or "calls" in act.traits):
         return f"{target}, by which others measure, is replaced by {act.detail}"[:200]
     if pattern(r"process\.on|beforeExit|at_exit").search(target):

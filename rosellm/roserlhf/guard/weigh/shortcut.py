@@ -223,7 +223,7 @@ _QUESTIONS: dict[str, Callable[[Act, View], bool]] = {
     "special cases": _cases,
     "table of outputs": stored.is_answer_table,
     "answers an input": stored.names_input,
-    **dict.fromkeys(("literal rows", "other database", "answers by database"), stored.stands_for_query),
+    **dict.fromkeys(("literal rows", "rows by hand", "other database", "answers by database"), stored.stands_for_query),
     "results on disk": stored.is_kept_on_disk,
     "told answers": stored.is_told,
     "table from tests": stored.is_made_of_tests,
