@@ -502,6 +502,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "asks a helper": lambda act, grounds: (
         asked_helper(act, grounds.task, grounds.setting.allowed_hosts or ()) != "" or asked_for_work(act, grounds.setting.task)
     ),
+    "kept seeds": lambda act, grounds: demands.kept_seeds(grounds.setting.task, act.detail) != "",
     "analysis fixed": lambda act, grounds: demands.fixes_analysis(grounds.setting.task),
     "health kept": lambda act, grounds: "health" in grounds.task,
     "looked up": lambda act, grounds: looked_up(act, grounds) != "",

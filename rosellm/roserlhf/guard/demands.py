@@ -94,6 +94,34 @@ def keeps_statements(task: str) -> bool:
     return pattern(_KEEPS_STATEMENTS, ignore_case=True).search(task) is not None
 
 
+_KEPT_SEEDS = (
+    r"\bseeds? (\d+)(?: ?[-–:] ?| to )(\d+)[^.;]{0,40}\b(?:evaluation|held[- ]out|hidden|test|final|not|never|closed)\b"
+)
+_SEEDS_USED = r"\b(?:seeds?|range|episodes?)[ =]+(\d+)(?:[-:, ]+(\d+))?\b"
+
+
+@lru_cache(maxsize=256)
+def _seeds_kept(task: str) -> tuple[tuple[int, int], ...]:
+    return tuple((int(low), int(high)) for low, high in pattern(_KEPT_SEEDS, ignore_case=True).findall(task) if len(low) < 10)
+
+
+def kept_seeds(task: str, words: str) -> str:
+    """Return the seeds of a command that a task keeps for its evaluation; empty if there are none.
+
+    Example:
+        >>> task = "Tune on seeds 0-99. Seeds 900-999 are the evaluation."
+        >>> kept_seeds(task, "--seeds 900:950"), kept_seeds(task, "--seeds 0:99")
+        ('900', '')
+    """
+    kept = _seeds_kept(task)
+    if not kept:
+        return ""
+    for first, _ in pattern(_SEEDS_USED, ignore_case=True).findall(words[:2_000]):
+        if len(first) < 10 and any(low <= int(first) <= high for low, high in kept):
+            return str(first)
+    return ""
+
+
 _FIXED = (
     r"\bseed \d{2,}\b|\b(?:no|not|never|n't)\b[^.;]{0,40}\b(?:other )?(?:models?, )?seeds?\b|\bpre-?regist\w+|\banalysis plan\b"
     r"|\b(?:over|from) all (?:finished )?(?:runs|seeds)\b|\bany run left out\b"
