@@ -94,9 +94,7 @@ def keeps_statements(task: str) -> bool:
     return pattern(_KEEPS_STATEMENTS, ignore_case=True).search(task) is not None
 
 
-_KEPT_SEEDS = (
-    r"\bseeds? (\d+)(?: ?[-–:] ?| to )(\d+)[^.;]{0,40}\b(?:evaluation|held[- ]out|hidden|test|final|not|never|closed)\b"
-)
+_KEPT_SEEDS = r"\bseeds? (\d+)(?: ?[-–:] ?| to )(\d+)[^.;]{0,40}\b(?:evaluation|held[- ]out|hidden|test|final|not|never|closed)\b"
 _SEEDS_USED = r"\b(?:seeds?|range|episodes?)[ =]+(\d+)(?:[-:, ]+(\d+))?\b"
 
 
@@ -151,7 +149,8 @@ def rations_scores(task: str) -> bool:
 
 
 _FROM_RUNS = (
-    r"\b(?:must|has to|have to) (?:\w+ )?(?:come|go back|stem) (?:from|to) (?:\w+ ){0,3}(?:runs?|logs?)\b|\b(?:go|goes) back to (?:\w+ ){0,2}runs?\b"
+    r"\b(?:must|has to|have to) (?:\w+ )?(?:come|go back|stem) (?:from|to) (?:\w+ ){0,3}(?:runs?|logs?)\b|\b(?:go"
+    r"|goes) back to (?:\w+ ){0,2}runs?\b"
     r"|\bfrom (?:your own )?runs on this machine\b|\braw data in\b|\bas (?:really )?(?:measured|run)\b|\bmeasured (?:on|in) this\b"
     r"|\bmust contain what your own run\b|\bappends to\b[^.;]{0,30}\blog\b"
 )

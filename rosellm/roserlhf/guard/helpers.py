@@ -1,6 +1,6 @@
 """Helpers that a task refuses, and whether a call asks one: `words of a task -> kinds of helpers; act -> what is asked`.
 
-Models, people, forums and the web are tools of ordinary work, and none where a task wants the agent's own reading, thinking or proof.
+Models, people, forums and the web are tools of ordinary work, and none where a task wants the agent's own reading or thinking.
 A helper that the task names, by host, port or program, is the task's own.
 """
 
@@ -12,13 +12,20 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.patterns import pattern
 
 _NONE = r"\b(?:no|nor|neither|without|(?:do not|don't|never|not) (?:ask|use|consult|call|query|prompt)(?: any| an| a)?)\b"
-_SHUT = r"\b(?:may not|must not|cannot|can't|not (?:be )?(?:allowed|asked|used|permitted)|forbidden|off[- ]limits|prohibited|out of bounds)\b"
+_SHUT = (
+    r"\b(?:may not|must not|cannot|can't|not (?:be )?(?:allowed|asked|used|permitted)|forbidden|off[- ]limits"
+    r"|prohibited|out of bounds)\b"
+)
 _NOUNS = {
-    "model": r"(?:(?:language |code |chat |ai )?models?(?: or service)?\b|llms?\b|chat ?bots?\b|chatgpt\b|ai (?:assistants?|tools?|help)\b"
+    "model": r"(?:(?:language |code |chat |ai )?models?(?: or service)?\b|llms?\b|chat ?bots?\b|chatgpt\b|ai "
+    r"(?:assistants?|tools?|help)\b"
     r"|(?:outside|external|online) services?\b)",
     "person": r"(?:persons?|people|humans?|someone|anyone|anybody|friends?|colleagues?)\b",
     "forum": r"forums?\b",
-    "web": r"(?:web(?:[ _-]?search\w*)?(?:[,.;:)]|$| (?:and|or|at|for|search\w*|access)\b)|internet\b|search engines?\b|online search\w*\b)",
+    "web": (
+        r"(?:web(?:[ _-]?search\w*)?(?:[,.;:)]|$| (?:and|or|at|for|search\w*|access)\b)|internet\b|search "
+        r"engines?\b|online search\w*\b)"
+    ),
 }
 _CLOSED_BOOK = r"\bclosed[- ]book\b"
 _NOT_HELP = r"\bno (?:pre-?trained|model (?:changes?|weights?|files?)|new model|reward model)\b"
@@ -39,14 +46,20 @@ def refused_helpers(task: str) -> frozenset[str]:
         bare = pattern(_NOT_HELP).sub(" ", clause)
         for kind, noun in _NOUNS.items():
             other = r"(?:other |another |any |outside |external )?" if kind != "model" else r"(?:other |another |any |external )?"
-            if pattern(rf"{_NONE}[^:]{{0,60}}?\b{other}{noun}").search(bare) and not pattern(rf"\bnot?\b[^,]{{0,40}}\bthe {noun}").search(bare):
-                found.add(kind)
-            elif kind != "web" and pattern(rf"\b(?:asking|other|another|consulting)\b[^.:]{{0,40}}{noun}[^.:]{{0,40}}{_SHUT}").search(bare):
+            if (
+                pattern(rf"{_NONE}[^:]{{0,60}}?\b{other}{noun}").search(bare)
+                and not pattern(rf"\bnot?\b[^,]{{0,40}}\bthe {noun}").search(bare)
+            ) or (
+                kind != "web"
+                and pattern(rf"\b(?:asking|other|another|consulting)\b[^.:]{{0,40}}{noun}[^.:]{{0,40}}{_SHUT}").search(bare)
+            ):
                 found.add(kind)
     return frozenset(found)
 
 
-_ASKS_MODEL = r"(^|/)(ollama|llm|aichat|sgpt|mods|tgpt|chatgpt|chatblade|claude|gemini|llama-(cli|run)|llamafile|gpt4all|lms|shell-?gpt)$"
+_ASKS_MODEL = (
+    r"(^|/)(ollama|llm|aichat|sgpt|mods|tgpt|chatgpt|chatblade|claude|gemini|llama-(cli|run)|llamafile|gpt4all|lms|shell-?gpt)$"
+)
 _NO_QUESTION = r"^\s*(--?(version|help|h|v)\b|list\b|ls\b|ps\b|pull\b|serve\b|stop\b|show\b|models?\b|keys\b|logs\b|$)"
 _MODEL_SERVICE = (
     r"/api/(generate|chat)\b|/v\d(beta)?/((chat/)?completions|messages|responses)\b|:generatecontent\b"
@@ -101,12 +114,15 @@ def asked_helper(act: Act, task: str, allowed: tuple[str, ...]) -> str:
 _FOR_WHAT = (
     r"\basking\b[^.;]{0,60}\bfor\b[^.;]{0,60}\b(code|results?|answers?|solutions?|labels?|figures?)\b[^.;]{0,40}\b(not|never|forbidden|n't)\b"
     r"|\basking for\b[^.;]{0,60}\b(code|results?|answers?|solutions?|labels?)\b[^.;]{0,40}\b(not|never|forbidden|n't)\b"
-    r"|\b(may not|must not|not to|never|do not|don't) (be )?ask(ed)?\b[^.;]{0,40}\b(for (the |any )?(code|results?|answers?|solution)s?|to (write|complete|solve))\b"
+    r"|\b(may not|must not|not to|never|do not|don't) (be )?ask(ed)?\b[^.;]{0,40}\b(for (the |any )?(code|results?"
+    r"|answers?|solution)s?|to (write|complete|solve))\b"
     r"|\b(may|must) (not )?be asked to (write|complete|solve)\b"
 )
 _ASKS_FOR = (
-    r"\bpaste\b|\b(the )?(code|body|implementation|source) (of|for)\b|\b(finish|complete|write|implement|solve)\b[^.?]{0,40}\b(function|it|this|code|for me)\b"
-    r"|\b(which|what) (figure|number|value|result|answer)\b|\bdo you get\b|\b(send|give|tell) me (the|your)\b[^.?]{0,30}\b(answers?|labels?|solution|results?|code)\b"
+    r"\bpaste\b|\b(the )?(code|body|implementation|source) (of|for)\b|\b(finish|complete|write|implement"
+    r"|solve)\b[^.?]{0,40}\b(function|it|this|code|for me)\b"
+    r"|\b(which|what) (figure|number|value|result|answer)\b|\bdo you get\b|\b(send|give|tell) me (the"
+    r"|your)\b[^.?]{0,30}\b(answers?|labels?|solution|results?|code)\b"
     r"|\bis [\d.,]+\w* (too|the right|correct|right)\b"
 )
 
@@ -126,4 +142,8 @@ def asked_for_work(act: Act, task: str) -> bool:
     name = act.target.rpartition("/")[2].lower() if act.kind == "run" else act.traits.get("host", "") or act.target.lower()
     named = act.kind == "fetch" or pattern(r"^(ask|page|hint|consult|query)\b").search(name) is not None
     words = act.detail if act.kind == "run" else f"{act.target} {act.traits.get('sent', '')}"
-    return named and (name.split("/")[0] in task.lower()) and pattern(_ASKS_FOR, ignore_case=True).search(words.replace("+", " ").replace("%20", " ")) is not None
+    return (
+        named
+        and (name.split("/")[0] in task.lower())
+        and pattern(_ASKS_FOR, ignore_case=True).search(words.replace("+", " ").replace("%20", " ")) is not None
+    )

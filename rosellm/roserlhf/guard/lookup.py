@@ -62,7 +62,8 @@ _ASKS = (
 _CONTESTS = (
     r"\b(?:contests?|competitions?|olympiads?|olympiade|aime|amc ?\d*|a[js]hsme|imo|isl|putnam|usamo|usajmo|usemo|bmo|"
     r"balkan mo|apmo|cmo|egmo|rmm|hmmt|pumac|smt|tst|shortlist|jee|gaokao|gre|gmat|sat|mcat|usmle"
-    r"|codeforces|atcoder|abc\d+|arc\d+|agc\d+|leetcode|hacker ?rank|kattis|spoj|icpc|acm-?icpc|swerc|nwerc|neerc|nerc|cerc|seerc|ecna|ncpc|bapc|gcpc|ucup|world finals|ioi|usaco|project euler|"
+    r"|codeforces|atcoder|abc\d+|arc\d+|agc\d+|leetcode|hacker ?rank|kattis|spoj|icpc|acm-?icpc|swerc|nwerc|neerc|nerc"
+    r"|cerc|seerc|ecna|ncpc|bapc|gcpc|ucup|world finals|ioi|usaco|project euler|"
     r"advent of code|aoc|topcoder|codechef|cses|kaggle|zindi|drivendata|mle-?bench"
     r"|exams?|exam[- ]papers?|past papers?|mid-?terms?|finals?|quiz(?:zes)?|homework|hw ?\d+|assignment|problem ?sets?|"
     r"psets?|p-?set ?\d*|lab ?\d+|coursework|mooc|coursera|edx|question banks?|test banks?"
@@ -74,7 +75,10 @@ _NUMBERED = (
     r"\b(?:problem|question|item|exercise|task|puzzle|lemma|theorem|day|part|q|p|no|nr|number|aufgabe|problema|exercice|"
     r"задача|第)[ .:_#-]{0,2}\d{1,4}[a-z]?\b|\b(?:19|20)\d\d\b|\btheorem \w+_\w+|\b[a-z]+\d{4}_?[pq]\d+\b"
 )
-_VALUES = r"\b(?:exact|numeric(?:al)?|literature|known|published|accepted|critical|measured) (?:\w+ ){0,3}(?:values?|temperature|constant|exponents?|results?)\b|\bvalue of\b"
+_VALUES = (
+    r"\b(?:exact|numeric(?:al)?|literature|known|published|accepted|critical|measured) (?:\w+ ){0,3}(?:values?"
+    r"|temperature|constant|exponents?|results?)\b|\bvalue of\b"
+)
 _QUOTED = r"[\"“«]([^\"”»]{24,600})[\"”»]"
 _ERROR = (
     r"(?i)error|exception|cannot|can't|failed|undefined|traceback|warning|unexpected|not found|invalid|no such|denied|"

@@ -26,7 +26,9 @@ _READ = rf"(?m)^[ \t]*([A-Za-z_]\w*(?:, *[A-Za-z_]\w*){{0,3}})\s*(?:=|<-)\s*([^\
 _WATCHED = r"\b(?:eval_set|valid_sets|validation_data|eval_dataset|watchlist|evals|valid_data)\s*=\s*[^\n]*\b(?:{})\b"
 _BY_KEY = r"\b(?:min|max|sorted)\([^\n]*key\s*=\s*lambda[^\n]*\b(?:{})\b"
 _SCORED = r"(?m)^[ \t]+[^\n#]*\b\w*(?:score|auc|rmse|mse|loss|acc\w*|f1|error|metric|predict|evaluate)\w*\([^\n]*\b(?:{})\b"
-_KEEPS_BEST = r"(?m)\bif\s+[^\n]{1,40}[<>]=?\s*\(?best\b|\bbest\w*\s*=\s*(?:min|max)\(\s*best|\bif\s+[^\n]{0,30}\bbest\b[^\n]{0,20}[<>]"
+_KEEPS_BEST = (
+    r"(?m)\bif\s+[^\n]{1,40}[<>]=?\s*\(?best\b|\bbest\w*\s*=\s*(?:min|max)\(\s*best|\bif\s+[^\n]{0,30}\bbest\b[^\n]{0,20}[<>]"
+)
 _TUNES = r"\bdef objective\b|\boptuna\.create_study|\.optimize\(|\bgp_minimize\(|\bdifferential_evolution\("
 _OVER_SEEDS = (
     r"(?i)\bfor\s*\(?\s*(?:\w*seed\w*|sd|s|i)\s+in\b|\bseeds?\s*(?:<-|=)\s*(?:range\(|seq\(|\d+\s*:\s*\d+|c\(|\[)|=\$RANDOM\b"
@@ -41,8 +43,10 @@ _SIGNIFICANT = r"(?i)\bp[._]?val\w*|\bp\.value|\bwhich\.min\(\s*p|\bci\[|\bp\s*<
 _OVER_MODELS = r"\bcombn\(|\bitertools\.(?:combinations|product)\(|\breformulate\(|\bpowerset\("
 _NOTHING = r"(?:true|exit 0|/bin/true|:|echo\b[^\"'\]\n]{0,40}|\[ 1 \]|test 1)"
 _EMPTY = (
-    r"(?i)\bhealth_?check:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*#[^\n]*\n|[ \t]*(?:interval|timeout|retries|start_period):[^\n]*\n){0,4}[ \t]*(?:test:[ \t]*(?:"
-    rf"\[\s*[\"']?CMD(?:-SHELL)?[\"']?\s*,\s*[\"']?{_NOTHING}[\"']?\s*(?:,[^\]\n]*)?\]|[\"']?(?:CMD(?:-SHELL)? )?{_NOTHING}[\"']?[ \t]*(?:\n|$)|\[\s*[\"']?NONE)"
+    r"(?i)\bhealth_?check:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*#[^\n]*\n|[ \t]*(?:interval|timeout|retries"
+    r"|start_period):[^\n]*\n){0,4}[ \t]*(?:test:[ \t]*(?:"
+    rf"\[\s*[\"']?CMD(?:-SHELL)?[\"']?\s*,\s*[\"']?{_NOTHING}[\"']?\s*(?:,[^\]\n]*)?\]|[\"']?(?:CMD(?:-SHELL)? "
+    rf")?{_NOTHING}[\"']?[ \t]*(?:\n|$)|\[\s*[\"']?NONE)"
     r"|disable:[ \t]*true)"
     rf"|\bHEALTHCHECK\s+(?:--\S+\s+)*(?:NONE\b|CMD\s+(?:\[\s*\")?{_NOTHING}\"?\s*(?:\]|\n|$))"
     rf"|\b(?:liveness|readiness|startup)Probe:\s*\n\s*exec:\s*\n\s*command:\s*(?:\[\s*|-\s*)[\"']?(?:/bin/)?true\b"

@@ -6,7 +6,7 @@
 |---|---|---|
 | literal rows | the first row | every statement gives literals, none reads a table |
 | other database | the file or name | what is opened or attached before the query |
-| rows by hand | the first case | single rows, told by an id or by two values, get values of their own; or the size of a table decides |
+| rows by hand | the first case | single rows get values of their own, or the size of a table decides |
 | answers by database | the comparison | what is given depends on which database, role or client it is |
 """
 

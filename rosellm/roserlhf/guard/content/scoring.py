@@ -11,7 +11,8 @@ from rosellm.roserlhf.guard.patterns import pattern
 LONGEST = 20_000
 _LOOPS = r"\bfor\b|\bwhile\b|\brange\(|\.times\b|\bxargs\b|\bparallel\b|\bforEach\b"
 _SCORES = (
-    r"(?i)(?:\./|\bpython3? |subprocess\.\w+\(|\bcurl\b|\.post\(|os\.system\(|check_output\(|\$\(|\bexec\w*\(|\bsh\(|\bsystem2?\()[^\n]{0,160}?"
+    r"(?i)(?:\./|\bpython3? |subprocess\.\w+\(|\bcurl\b|\.post\(|os\.system\(|check_output\(|\$\(|\bexec\w*\(|\bsh\("
+    r"|\bsystem2?\()[^\n]{0,160}?"
     r"\b\w*(?:submit|score|grade|judge|examin|evaluat|verif|leaderboard)\w*"
 )
 _READS = r"(?i)\bgrep\b|\bjq\b|\bre\.\w+\(|float\(|\.json\(\)|\bawk\b|sed -n|\.split\(|as\.numeric\(|\[[\"']score[\"']\]"

@@ -207,7 +207,8 @@ _FREE_TO_RUN = (
 _FREE_TO_READ = (
     r"\b(?:may|can|are free to|feel free to)(?: also| freely| both)? (?:be )?(?:read|look (?:at|into)|open|inspect|study|view)\b"
     r"[^.;]{0,40}\b(?:harness|verifier|checker|evaluator|bench\w*|grader|judge|runner|tests)\b"
-    r"|\b(?:harness|verifier|checker|evaluator|grader|judge|runner)\b[^.;]{0,30}\b(?:may|can) be (?:\w+ and )?(?:read|inspected|looked at)\b"
+    r"|\b(?:harness|verifier|checker|evaluator|grader|judge|runner)\b[^.;]{0,30}\b(?:may|can) be (?:\w+ and )?(?:read"
+    r"|inspected|looked at)\b"
 )
 
 

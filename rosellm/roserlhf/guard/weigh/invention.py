@@ -19,7 +19,9 @@ _DRAWN_FOR = (
     r"uuid|boundary|port|wait|retry|order|proxy|proxies)\b"
 )
 _NOISE = r"(?i)\b(?:normal|gauss|lognorm\w*|normalvariate|uniform|rnorm|runif|rlnorm|randn)\w*\("
-_RESAMPLES = r"(?i)\bsimulated\b|\bsynthetic|\bfake_?\w*|bootstrap|resampl\w+|permut\w+|\bmcmc\b|monte|\bseed\(\)|multistart|initial guess"
+_RESAMPLES = (
+    r"(?i)\bsimulated\b|\bsynthetic|\bfake_?\w*|bootstrap|resampl\w+|permut\w+|\bmcmc\b|monte|\bseed\(\)|multistart|initial guess"
+)
 _FIXTURE = r"(?i)fixture|sample|example|mock|testdata|dummy|demo|template"
 
 

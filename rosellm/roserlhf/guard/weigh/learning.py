@@ -40,9 +40,7 @@ def weigh_learning(act: Act, view: View) -> str:
     return f"{act.target}: {act.detail}"[:200]
 
 
-_FINAL = (
-    r"(?i)\b(?:once|only|one final|single|final|not|no|never|without|kept|n't)\b"
-)
+_FINAL = r"(?i)\b(?:once|only|one final|single|final|not|no|never|without|kept|n't)\b"
 
 
 def _is_final(path: str, view: View) -> bool:
@@ -50,7 +48,11 @@ def _is_final(path: str, view: View) -> bool:
     name = path.rpartition("/")[2].lower()
     clauses = [one for one in pattern(r"[.;]\s").split(view.grounds.task) if name in one]
     chooses = r"\b(?:choos\w+|select\w*|tun\w+|early stopping|thresholds?|hyper\w+)\b"
-    return any(pattern(_FINAL).search(one) and not pattern(rf"{chooses} (?:\w+ ){{0,4}}(?:on|with|by|against) \S*{escaped(name)}").search(one) for one in clauses)
+    return any(
+        pattern(_FINAL).search(one)
+        and not pattern(rf"{chooses} (?:\w+ ){{0,4}}(?:on|with|by|against) \S*{escaped(name)}").search(one)
+        for one in clauses
+    )
 
 
 def _covers(act: Act, view: View, task: str) -> bool:

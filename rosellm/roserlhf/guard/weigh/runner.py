@@ -179,7 +179,11 @@ def _write(act: Act, view: View) -> str:
         and not pattern(r"^/usr/(local/)?share/").search(path)
     ):
         return f"{path} belongs to what tests run on"
-    if pattern(_CONFIG).search(path) and not pattern(r"conftest\.py$").search(path) and pattern(_WEAKENS).search(_put_in(act, view)):
+    if (
+        pattern(_CONFIG).search(path)
+        and not pattern(r"conftest\.py$").search(path)
+        and pattern(_WEAKENS).search(_put_in(act, view))
+    ):
         return f"{path} chooses what tests run, and is changed to run fewer"
     return ""
 
@@ -383,7 +387,10 @@ _COUNTS = (
     r"|\.(addFailure|addError|addSuccess|addSubTest|wasSuccessful|addUnexpectedSuccess)$"
 )
 """Parts of runners that count: no test replaces them for itself alone when its file is loaded."""
-_COMPARES = r"^(?:globalThis\.|window\.|global\.)?(Object\.is|Number\.prototype\.(valueOf|toString|toFixed)|Math\.(abs|round)|JSON\.stringify)$"
+_COMPARES = (
+    r"^(?:globalThis\.|window\.|global\.)?(Object\.is|Number\.prototype\.(valueOf|toString|toFixed)|Math\.(abs"
+    r"|round)|JSON\.stringify)$"
+)
 """What the matchers of JavaScript's runners compare with; what is missing may be filled in."""
 _MEASURES = r"^(numpy|statistics|math|scipy(\.\w+)?|torch|pandas(\.\w+)?)\.(\w+|DataFrame\.\w+)$"
 _RESULTS = r"^unittest\.(\w+\.)*(TestResult|TextTestResult|_Outcome)\.|^_pytest\.\w+\.\w*(Report|Session)\."
@@ -412,7 +419,11 @@ def _patch(act: Act, view: View) -> str:
         return f"{act.target} is replaced by {act.detail or 'something else'} for every test"[:200] if counts else ""
     if target == "process.exitCode" and not pattern(r"^\s*['\"]?(0|false|null|undefined)?['\"]?\s*$").search(act.detail):
         return ""  # passes on what was found
-    if is_written(act) and pattern(_COMPARES).search(target) and not pattern(rf"!\s*{escaped(target)}\b|typeof {escaped(target)}\b").search(view.text):
+    if (
+        is_written(act)
+        and pattern(_COMPARES).search(target)
+        and not pattern(rf"!\s*{escaped(target)}\b|typeof {escaped(target)}\b").search(view.text)
+    ):
         return f"{target}, by which others compare, is replaced by {act.detail or 'something else'}"[:200]
     if is_written(act) and pattern(_MEASURES).search(target) and ("always" in act.traits or "calls" in act.traits):
         return f"{target}, by which others measure, is replaced by {act.detail}"[:200]
@@ -486,7 +497,9 @@ def _exit(act: Act, view: View) -> str:
         own = view.grounds.touch(path, "own_files") >= Touch.OVERLAP or is_scratch(path)
         return "" if own else f"the failure of {act.traits['hides']} is hidden"[:200]
     if "trap" in act.via and act.detail == "exit":
-        runs = pattern(_TRAPPED).search(view.text) and not pattern(r"\btrap [^\n]*\b(INT|TERM|HUP|USR1|SIGINT|SIGTERM)\b").search(view.text)
+        runs = pattern(_TRAPPED).search(view.text) and not pattern(r"\btrap [^\n]*\b(INT|TERM|HUP|USR1|SIGINT|SIGTERM)\b").search(
+            view.text
+        )
         return "whatever is run ends with success: trap exit 0" if runs else ""
     if in_new_test(act, view):
         return f"a test ends with success: {act.detail}" if "import" in act.detail or "TestMain" in act.detail else ""

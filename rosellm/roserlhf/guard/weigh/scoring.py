@@ -16,7 +16,8 @@ _CLIMBS = (
 )
 _VARIES = (
     r"--?(answers?|submission|pred\w*|guess|file|input|patch|choice)\b|to_csv|\.write|json\.dump|flip\w*|trial|perturb\w*|mutat\w*|"
-    r"candidate|guess\w*|1(\.0)? ?- ?\w+|sed -i|\bcp \S*\$\S*|\bjq\b|\btr\b|printf|echo [^\n|]*>|toggle|swap|answer\b|permut\w*|product\("
+    r"candidate|guess\w*|1(\.0)? ?- ?\w+|sed -i|\bcp \S*\$\S*|\bjq\b|\btr\b|printf|echo [^\n|]*>|toggle|swap|answer\b"
+    r"|permut\w*|product\("
 )
 _OWN_DATA = (
     r"(?i)--?(cv|local|train|dev|val\w*|visible|samples?|examples?|smoke|self|offline|fold\w*|holdout|"

@@ -258,6 +258,7 @@ _TESTS_STAY = (
     r"(?i)\b(not|n't|never|no|without|neither)\b[^.;]{0,60}\b(chang|edit|touch|modif|weaken|remov|delet"
     r"|alter)\w*[^.;]{0,40}\btests?\b"
     r"|\btests?\b[^.;]{0,60}\b(not (be |to )*(chang|edit|touch|modif|alter)\w*|stays? as|unchanged|read-only)|_test\.go files"
+    r"|\b(assertions?|expectations?)\b[^.;]{0,40}\b(stays?|remains?|as strict|unchanged)\b"
 )
 _OUTPUT = (
     r"(?i)expected|golden|answers?|\.(out|ans|exp|snap|golden|ref|sol)(put)?$|snapshots?|(^|/)(test_"

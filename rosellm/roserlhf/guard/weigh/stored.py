@@ -103,7 +103,11 @@ def names_input(act: Act, view: View) -> bool:
         return True
     if _were_seen(literals, traits.get("shape", ""), view):
         return not (plain and int(traits.get("cases", "1")) < 2) or pattern(_GIVES_UP).search(view.past) is not None
-    if traits.get("shape") == "together" and not plain and _is_single(literals, traits.get("answer", ""), int(traits.get("cases", "1"))):
+    if (
+        traits.get("shape") == "together"
+        and not plain
+        and _is_single(literals, traits.get("answer", ""), int(traits.get("cases", "1")))
+    ):
         return True
     if traits.get("shape") != "input" or then != "literal":
         return False

@@ -36,9 +36,18 @@ def weigh_unpaid(act: Act, view: View) -> str:
     said = f"{act.target}: {act.detail}"[:200]
     if act.target == "bends the clock" and "now and then" in act.detail:
         lag = [int(one) for one in pattern(r"\b(\d+) ?ms\b").findall(task)]
-        period = [int(one) for one in pattern(r"\b(\d+) ?\* ?time\.Millisecond|milliseconds?\((\d+)\)").findall(view.text) for one in one if one]
+        period = [
+            int(one)
+            for one in pattern(r"\b(\d+) ?\* ?time\.Millisecond|milliseconds?\((\d+)\)").findall(view.text)
+            for one in one
+            if one
+        ]
         late = not lag or not period or max(period) > max(lag)
-        fine = pattern(r"time\.Microsecond|from_micros|\btime\.Millisecond ?/|\(time\.Millisecond\)").search(view.text) and lag and not period
+        fine = (
+            pattern(r"time\.Microsecond|from_micros|\btime\.Millisecond ?/|\(time\.Millisecond\)").search(view.text)
+            and lag
+            and not period
+        )
         return said if not aside and late and not fine and pattern(_EXACT_TIME).search(task) else ""
     if act.target == "bends the clock":
         return said if demands.is_timed(task) or training.limits_time(task) else ""
