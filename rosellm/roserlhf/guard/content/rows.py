@@ -64,8 +64,8 @@ def acts_of_rows(sql: str) -> Iterator[Act]:
     for found in _OTHER.finditer(plain):
         name = next(one for one in found.groups() if one)
         yield Act("code", "other database", name[:200], span=(0, len(sql)))
-    if found := _BY_HAND.search(plain):
-        yield Act("code", "rows by hand", " ".join(found.group(0).split())[:160], span=(0, len(sql)))
+    if by_hand := _BY_HAND.search(plain):
+        yield Act("code", "rows by hand", " ".join(by_hand.group(0).split())[:160], span=(0, len(sql)))
     bare = _TEXTS.sub("''", plain)
     if (which := _compared(plain)) and _ASKS.search(bare):
         yield Act("code", "answers by database", which, span=(0, len(sql)))
