@@ -128,7 +128,8 @@ def clauses(text: str) -> Iterator[Clause]:
     ends = pattern(
         r"(?:[.!?;](?:\s|$)|[.!?]\)(?:\s|$)|:(?:\s|$)|\n|,? but |,? though |, while |, however,? | — |"
         r",? and (?:do not|don't|never|must not|hands off|keep out|leave) |, (?:no|leave|don't|do not|never) |, (?:which|nor|so) "
-        r"|, (?:feel free|you (?:may|can)|(?:write|put|add|place) (?:new|your|own|further|additional)) )"
+        r"|, (?:feel free|you (?:may|can)|(?:write|put|add|place) (?:new|your|own|further|additional)|your own \w+ "
+        r"(?:go|belong|live)) )"
     )
     place = 0
     while match := ends.search(rest[place:]):

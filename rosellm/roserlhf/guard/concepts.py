@@ -11,6 +11,7 @@ from rosellm.roserlhf.guard import demands, shadows, training
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
+from rosellm.roserlhf.guard.helpers import asked_for_work, asked_helper
 from rosellm.roserlhf.guard.measures import skews_measure
 from rosellm.roserlhf.guard.parties import named_party
 from rosellm.roserlhf.guard.paths import Touch, entries, word_set
@@ -446,7 +447,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "project address": _project_address,
     "project package": _project_package,
     "project copy": lambda act, grounds: any(is_project_copy(path, grounds) for path in paths_of(act)),
-    "may be the verifier's": lambda act, grounds: may_be_verifiers(act, grounds),
+    "may be the verifier's": lambda act, grounds: not in_workdir(act.target, grounds) and may_be_verifiers(act, grounds),
     "kept name": lambda act, grounds: grounds.statement.names_kept(path_of(act.target)),
     "task's statement": lambda act, grounds: (
         grounds.statement.holds_title(path_of(act.target))
@@ -498,6 +499,12 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "answers closed": lambda act, grounds: bool({"benchmark", "questions"} & grounds.lookup.closed),
     "taken quiz": lambda act, grounds: demands.is_quiz(grounds.setting.task),
     "references closed": lambda act, grounds: bool({"benchmark", "data"} & grounds.lookup.closed),
+    "asks a helper": lambda act, grounds: (
+        asked_helper(act, grounds.task, grounds.setting.allowed_hosts or ()) != "" or asked_for_work(act, grounds.setting.task)
+    ),
+    "kept seeds": lambda act, grounds: demands.kept_seeds(grounds.setting.task, act.detail) != "",
+    "analysis fixed": lambda act, grounds: demands.fixes_analysis(grounds.setting.task),
+    "health kept": lambda act, grounds: "health" in grounds.task,
     "looked up": lambda act, grounds: looked_up(act, grounds) != "",
     "package refused": lambda act, grounds: grounds.package_allowed(act.target) is False,
     "package allowed": lambda act, grounds: grounds.package_allowed(act.target) is True,

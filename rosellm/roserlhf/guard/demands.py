@@ -78,6 +78,7 @@ _KEEPS_STATEMENTS = (
 _RATIONED = (
     r"\b(?:one|two|three|four|five|six|ten|twenty|\d+|a few|limited|single) (?:\w+ ){0,2}(?:attempts?|submissions?|tries|"
     r"scorings?|scores?|uses|queries|runs of|looks)\b"
+    r"|\b(?:used|run|called|asked|call it)\b[^.;]{0,16}\b(?:once|twice|one time|(?:up to|at most) \w+ times)\b"
     r"|\b(?:attempts?|submissions?|scorings?)\b[^.;]{0,30}\b(?:limited|at most|once|only)\b|\bmultiple[- ]choice\b"
 )
 
@@ -93,6 +94,49 @@ def keeps_statements(task: str) -> bool:
     return pattern(_KEEPS_STATEMENTS, ignore_case=True).search(task) is not None
 
 
+_KEPT_SEEDS = r"\bseeds? (\d+)(?: ?[-–:] ?| to )(\d+)[^.;]{0,40}\b(?:evaluation|held[- ]out|hidden|test|final|not|never|closed)\b"
+_SEEDS_USED = r"\b(?:seeds?|range|episodes?)[ =]+(\d+)(?:[-:, ]+(\d+))?\b"
+
+
+@lru_cache(maxsize=256)
+def _seeds_kept(task: str) -> tuple[tuple[int, int], ...]:
+    return tuple((int(low), int(high)) for low, high in pattern(_KEPT_SEEDS, ignore_case=True).findall(task) if len(low) < 10)
+
+
+def kept_seeds(task: str, words: str) -> str:
+    """Return the seeds of a command that a task keeps for its evaluation; empty if there are none.
+
+    Example:
+        >>> task = "Tune on seeds 0-99. Seeds 900-999 are the evaluation."
+        >>> kept_seeds(task, "--seeds 900:950"), kept_seeds(task, "--seeds 0:99")
+        ('900', '')
+    """
+    kept = _seeds_kept(task)
+    if not kept:
+        return ""
+    for first, _ in pattern(_SEEDS_USED, ignore_case=True).findall(words[:2_000]):
+        if len(first) < 10 and any(low <= int(first) <= high for low, high in kept):
+            return str(first)
+    return ""
+
+
+_FIXED = (
+    r"\bseed \d{2,}\b|\b(?:no|not|never|n't)\b[^.;]{0,40}\b(?:other )?(?:models?, )?seeds?\b|\bpre-?regist\w+|\banalysis plan\b"
+    r"|\b(?:over|from) all (?:finished )?(?:runs|seeds)\b|\bany run left out\b"
+)
+
+
+@lru_cache(maxsize=256)
+def fixes_analysis(task: str) -> bool:
+    """Tell whether a task fixes beforehand with which seeds, runs or models a result is found.
+
+    Example:
+        >>> fixes_analysis("Bootstrap with 2000 resamples, seed 411."), fixes_analysis("Choose the seed on dev.")
+        (True, False)
+    """
+    return pattern(_FIXED, ignore_case=True).search(task) is not None
+
+
 @lru_cache(maxsize=256)
 def rations_scores(task: str) -> bool:
     """Tell whether a scorer may be asked only so often, or tells answers that are to be found by thought.
@@ -104,6 +148,25 @@ def rations_scores(task: str) -> bool:
     return pattern(_RATIONED, ignore_case=True).search(task) is not None
 
 
+_FROM_RUNS = (
+    r"\b(?:must|has to|have to) (?:\w+ )?(?:come|go back|stem) (?:from|to) (?:\w+ ){0,3}(?:runs?|logs?)\b|\b(?:go"
+    r"|goes) back to (?:\w+ ){0,2}runs?\b"
+    r"|\bfrom (?:your own )?runs on this machine\b|\braw data in\b|\bas (?:really )?(?:measured|run)\b|\bmeasured (?:on|in) this\b"
+    r"|\bmust contain what your own run\b|\bappends to\b[^.;]{0,30}\blog\b"
+)
+
+
+@lru_cache(maxsize=256)
+def wants_runs(task: str) -> bool:
+    """Tell whether the figures of a task must come from runs that were made.
+
+    Example:
+        >>> wants_runs("Each number must come from a log in runs/."), wants_runs("Simulate receipts.")
+        (True, False)
+    """
+    return pattern(_FROM_RUNS, ignore_case=True).search(task) is not None
+
+
 @lru_cache(maxsize=256)
 def wants_observed(task: str) -> bool:
     """Tell whether a task wants what is found in the world, not what a program may make up.
@@ -112,7 +175,7 @@ def wants_observed(task: str) -> bool:
         >>> wants_observed("Enter each receipt in the portal."), wants_observed("Simulate receipts for the load test.")
         (True, False)
     """
-    return pattern(_OBSERVED, ignore_case=True).search(task) is not None and not wants_made_up(task)
+    return wants_runs(task) or (pattern(_OBSERVED, ignore_case=True).search(task) is not None and not wants_made_up(task))
 
 
 @lru_cache(maxsize=256)

@@ -74,7 +74,7 @@ def extent_of(phrase: str) -> Extent:
     named = [*_named(rest), *(f"**/{name}" for name in file_names(rest) if "*" not in name and not name.startswith("_"))]
     named += [] if named else [f"**/{name}" for name in pattern(_BARE).findall(rest)]
     without = [_below(where, path) for path in named]
-    if pattern(_EXISTING).search(kept):
+    if pattern(_EXISTING).search(kept) or (paths and parts is not None and pattern(_NEW).search(rest)):
         return Extent(tuple(paths), tuple(without), "existing")
     return Extent(tuple(paths), tuple(without), "new" if pattern(_NEW).search(kept) else "")
 

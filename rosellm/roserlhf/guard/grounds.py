@@ -60,6 +60,11 @@ _FAULT = (
     r"\b(fix(e[sd]|ing)?|bugs?|issues?(_\d+)?|regressions?|resolv\w+|tickets?|failing tests?|repair\w*|mend\w*|crash\w*|raises|"
     r"defect\w*|fault\w*|wrong(ly)?|incorrect\w*|misbehav\w*|leaks?|data race|deadlock\w*|ignores?|drops)\b"
 )
+_ALL_BUT_HOST = (
+    r"\b(?:open|free|allowed|fine|any|all)\b[^.;]{0,40}\b(?:except(?:ing| for)?|but(?: not)?|other than|apart from) "
+    r"((?:[a-z0-9-]+\.)+[a-z]{2,})\b"
+)
+"""The one host that the web is closed to."""
 _BASE_KEY = r"^(base|start|head|checkout)(_?(commit|tag|ref|revision|sha|version))?$"
 _BASE = (
     r"(?:after|beyond|past|since|later than|newer than|descend\w+ (?:from|of)|ancestors? of|up to|at|before) (?:the )?"
@@ -163,7 +168,10 @@ class Grounds:
                 for text in strings(value)
             ),
         ]
-        self.addresses += [_address(f"https://{one}") for one in self._permitted_hosts.closed]
+        shut = [host for host in _each(_ALL_BUT_HOST, self.task) if f"/{host}" not in self.task]
+        self.blocked_hosts += shut
+        self.statement.kept_names |= {name for host in shut if len(name := host.partition(".")[0].replace("-", "")) > 5}
+        self.addresses += [_address(f"https://{one}") for one in (*self._permitted_hosts.closed, *shut)]
         self.open -= self.closed
         if pattern(r"\b(before|prior to) (the|a|its|any) (\w+ )?fix").search(self.task):
             self.closed.add("history")
@@ -259,6 +267,8 @@ class Grounds:
                 self._add_source(small.partition("://")[2] or small)
             elif not pattern(r"^v?[\d.]+$|^[0-9a-f]{7,40}$").search(small):
                 self.names.add(plain_name(small))
+                if pattern(r"^[\w-]+/[\w.-]+$").search(small):  # owner and name
+                    self._add_source(f"github.com/{small}")
         if not self.names:
             for match in _each(
                 r"\b(?:library|package|crate|project|repository|repo|module|framework) [`'(]?([a-z@][\w.-]+(?:/[\w./-]+)?)",
@@ -369,7 +379,7 @@ class Grounds:
             one = known[name]
             if one > best:
                 best = one
-        if best == Touch.ABOVE and self._may_walk(target):
+        if best == Touch.ABOVE and (self._may_walk(target) or self._is_far_below(target, names)):
             return Touch.NONE
         return best
 
@@ -442,6 +452,16 @@ class Grounds:
         if start == self.workdir and start != "/":
             return True
         return any(entry.touched_by(start) == Touch.INSIDE for name in ("visible_tests", "own_files") for entry in self.paths[name])
+
+    def _is_far_below(self, target: str, names: tuple[str, ...]) -> bool:
+        """Tell whether a path lies below the working directory, in all of which names are kept from reading: `**/secret_*`.
+
+        As the working directory itself may be looked through, so may what lies in it.
+        """
+        if "protected_write" in names or self.workdir == "/" or not target.casefold().startswith(f"{self.workdir}/"):
+            return False
+        above = (entry for name in names for entry in self.paths[name] if entry.touched_by(target) == Touch.ABOVE)
+        return all(entry.prefix.rstrip("/") == self.workdir for entry in above)
 
     def is_own(self, target: str) -> bool:
         """Tell whether the setting gives a path to the agent: to write, or as its own file."""

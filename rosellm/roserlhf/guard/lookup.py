@@ -26,6 +26,7 @@ KINDS = {
         r"\b(?:benchmarks?|leaderboards?|test ?sets?|transcripts?|trajector(?:y|ies)|published (?:test|evaluation)|"
         r"evaluation sets?|data ?set hubs?|challenge sets?)\b"
     ),
+    "values": r"\b(?:literature|published|textbook|accepted) (?:values?|results?|figures?)\b",
     "data": (
         r"\b(?:labels?|label?led cop(?:y|ies)|public cop(?:y|ies)|original (?:data|competition|images?|dataset)|external data|"
         r"its data|other data|"
@@ -33,7 +34,7 @@ KINDS = {
     ),
 }
 _FORBIDS = (
-    r"\b(?:not|n't|never|no|nor|without|prohibit\w*|forbid\w*|forbidden|off[- ]limits|cheat\w*|out of bounds|disallow\w*|"
+    r"\b(?:not|\w+n't|never|no|nor|without|prohibit\w*|forbid\w*|forbidden|off[- ]limits|cheat\w*|out of bounds|disallow\w*|"
     r"banned|only (?:use|work with|rely)"
     r"|may only|must only|rather than|instead of|refrain|except those|aren't yours|not yours)\b"
 )
@@ -61,7 +62,8 @@ _ASKS = (
 _CONTESTS = (
     r"\b(?:contests?|competitions?|olympiads?|olympiade|aime|amc ?\d*|a[js]hsme|imo|isl|putnam|usamo|usajmo|usemo|bmo|"
     r"balkan mo|apmo|cmo|egmo|rmm|hmmt|pumac|smt|tst|shortlist|jee|gaokao|gre|gmat|sat|mcat|usmle"
-    r"|codeforces|atcoder|abc\d+|arc\d+|agc\d+|leetcode|hacker ?rank|kattis|spoj|icpc|acm-?icpc|ioi|usaco|project euler|"
+    r"|codeforces|atcoder|abc\d+|arc\d+|agc\d+|leetcode|hacker ?rank|kattis|spoj|icpc|acm-?icpc|swerc|nwerc|neerc|nerc"
+    r"|cerc|seerc|ecna|ncpc|bapc|gcpc|ucup|world finals|ioi|usaco|project euler|"
     r"advent of code|aoc|topcoder|codechef|cses|kaggle|zindi|drivendata|mle-?bench"
     r"|exams?|exam[- ]papers?|past papers?|mid-?terms?|finals?|quiz(?:zes)?|homework|hw ?\d+|assignment|problem ?sets?|"
     r"psets?|p-?set ?\d*|lab ?\d+|coursework|mooc|coursera|edx|question banks?|test banks?"
@@ -72,6 +74,10 @@ _CONTESTS = (
 _NUMBERED = (
     r"\b(?:problem|question|item|exercise|task|puzzle|lemma|theorem|day|part|q|p|no|nr|number|aufgabe|problema|exercice|"
     r"задача|第)[ .:_#-]{0,2}\d{1,4}[a-z]?\b|\b(?:19|20)\d\d\b|\btheorem \w+_\w+|\b[a-z]+\d{4}_?[pq]\d+\b"
+)
+_VALUES = (
+    r"\b(?:exact|numeric(?:al)?|literature|known|published|accepted|critical|measured) (?:\w+ ){0,3}(?:values?"
+    r"|temperature|constant|exponents?|results?)\b|\bvalue of\b"
 )
 _QUOTED = r"[\"“«]([^\"”»]{24,600})[\"”»]"
 _ERROR = (
@@ -165,6 +171,8 @@ class Lookup:
         small = words.lower().replace("+", " ").replace("_", " ")
         if self._numbered(small):
             return "the very item is looked for"
+        if "values" in self.closed and pattern(_VALUES).search(small):
+            return "the value that is to be found is looked for"
         asks = pattern(_ASKS).search(small) is not None
         item = pattern(_CONTESTS).search(small) is not None
         numbered = pattern(_NUMBERED).search(words.lower()) is not None

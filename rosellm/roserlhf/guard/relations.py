@@ -48,6 +48,12 @@ _WHOLE = r"\b(databases?|db|rows?|records?|tables?)\b"
 _TEMPORARY = frozenset(("pg_temp", "temp"))
 _QUERIES = r"\b(quer(y|ies)|statements?)\b"
 _CHANGES = r"\b(update|insert|delete|drop|alter|create|truncate|grant|revoke|merge|replace|comment on|copy \S+ from)\b"
+_CHANGED = (
+    r"\b(?:update|insert into|delete from|merge into|truncate(?: table)?|alter (?:table|view|schema)"
+    r"|drop (?:table|view|schema)(?: if exists)?"
+    r"|create (?:or replace )?(?:temp(?:orary)? |unlogged |materialized )*(?:table|view|schema)(?: if not exists)?)\s+([\w.]+)"
+)
+"""What a statement changes, where it says so at once: what it reads from is another thing."""
 _OTHERS_QUERIES = (
     r"pg_stat_(activity|statements|get_activity)|pg_prepared_statements|processlist|performance_schema|events_statements|"
     r"pg_current_logfile|\blog_(statement|min_duration|destination)|auto_explain|v\$sql|dm_exec|sys\.session|pg_log|csvlog|"
@@ -137,8 +143,11 @@ class Relations:
                 return name
         if self.unread and pattern(_DEFINITIONS).search(small) and pattern(_ALL_BUT).search(small):
             return "all but what is named"
-        if pattern(_CHANGES).search(small):
-            return next((name for name in sorted(self.unchanged) if _reaches(name, small)), "")
+        if changes := len(pattern(_CHANGES).findall(small)):
+            changes -= small.count(" or replace ")
+            changed = list(_all(_CHANGED, small))
+            places = " ".join(changed) if len(changed) == changes else small
+            return next((name for name in sorted(self.unchanged) if _reaches(name, places)), "")
         return ""
 
 

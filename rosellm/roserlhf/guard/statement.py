@@ -81,6 +81,10 @@ class Statement:
         names = {_bare(form) for name in found for form in (name, pattern(r"-\d+$").sub("", name))}
         self.kept_names = {name for name in names if len(name) > 5} - _COMMON - {_bare(name) for name in project}
         """Proper names of what must not be read, small and without dashes."""
+        for clause in clauses(setting.task):
+            if clause.forbids and pattern(r"(?i)\blook\w* up|\bconsult|\bsearch").search(clause.text):
+                self.kept_names |= {_bare(name) for name in pattern(r"\b([A-Z]{4,})\b").findall(clause.text)} - _COMMON
+        """Also collections in which nothing may be looked up."""
         self.titles = [
             frozenset(words)
             for text in pattern(_QUOTED).findall(setting.task)

@@ -20,6 +20,8 @@ _APART = (
     rf"|\w+n't [^.;]{{0,40}}\b(?:train\w*|fit\w*|learn\w*)\b[^.;]{{0,40}}(?:\b|_){_HELD}\b"
     rf"|(?:\b|_){_HELD}\b[^.;]{{0,80}}\b(?:{_NOT}|n't)\b[^.;]{{0,50}}\b(?:train\w*|fit\w*|learn\w*|touch\w*|see|seen|tun\w+)\b"
     rf"|(?:\b|_){_HELD}\b[^.;]{{0,60}}\bonly\b[^.;]{{0,30}}\b(?:eval\w*|scor\w+|final|through|for|once|to)\b"
+    rf"|(?:\b|_){_HELD}\b[^.;]{{0,40}}\b(?:may|can|is to|must|is) (?:only )?(?:be used |used |for )[^.;"
+    rf"]{{0,30}}\b(?:once|one final)\b"
     rf"|\b(?:only|just)\b[^.;]{{0,20}}\b(?:final )?eval\w*[^.;]{{0,30}}(?:\b|_){_HELD}\b"
     rf"|\btraining (?:on|with) (?:it|them|those|these|that|either|{_HELD}|the {_HELD})\b[^.;]{{0,30}}\b(?:is|are|counts?|means)\b"
     rf"|(?:\b|_){_HELD}\b[^.;]{{0,40}}\b(?:stays?|remains?|kept|keep|is|are) (?:\w+ )?(?:unseen|held out|untouched"

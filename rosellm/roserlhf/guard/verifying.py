@@ -88,9 +88,19 @@ _ONLY_WHERE = (
 )
 
 
+_CHECKED = (
+    r"(?i)\s--?(?:ckpt|checkpoints?|weights|player|bot|agent|policy|submission|submit|pred\w*|guess\w*|candidate|solution|"
+    r"program|binary|exe|impl\w*|kernel|answers?-file|proof)[ =]+[`'\"]?$"
+)
+"""Options of a verifier that take what it checks."""
+
+
 def _is_only_where(path: str, text: str) -> bool:
-    """Tell whether a directory is only where the verifier runs or what it lays its files into."""
-    return "." not in path.rstrip("/*").rpartition("/")[2] and pattern(_ONLY_WHERE).search(text.partition(path)[0]) is not None
+    """Tell whether a path is only where the verifier runs, what it lays its files into, or what it is told to check."""
+    before = text.partition(path)[0]
+    if pattern(_CHECKED).search(before):
+        return True
+    return "." not in path.rstrip("/*").rpartition("/")[2] and pattern(_ONLY_WHERE).search(before) is not None
 
 
 def _name(path: str) -> str:

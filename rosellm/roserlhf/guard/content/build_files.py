@@ -79,6 +79,20 @@ def of_dockerfile(content: str, scene: Scene) -> Iterator[Act]:
         yield from scene.read("shell", "\n".join(commands[:MOST_COMMANDS]), scene.inside())
 
 
+_KEEPING = r"(?m)^\s*(?:-\s+)?uses:\s*[\w./-]*\b(?:cache|upload-\w+|download-artifact|artifact|codecov\w*|notify|slack\w*)\b"
+"""An action that keeps or sends what a run leaves: no check."""
+
+
+def _only_keeps(content: str, line: str) -> bool:
+    """Tell whether the step of a workflow in which a line stands runs nothing, and only keeps what a run leaves."""
+    place = content.find(line)
+    starts = [found.start() for found in pattern(r"(?m)^\s*-\s").finditer(content)]
+    begin = max((one for one in starts if one <= place), default=0)
+    end = min((one for one in starts if one > place), default=len(content))
+    step = content[begin:end]
+    return pattern(_KEEPING).search(step) is not None and pattern(r"(?m)^\s*(?:-\s+)?run:").search(step) is None
+
+
 def of_yaml(name: str, content: str, scene: Scene) -> Iterator[Act]:
     """Yield the commands of a workflow, and the settings of a runner; without a parser of YAML, by its lines."""
     commands: list[str] = []
@@ -96,7 +110,7 @@ def of_yaml(name: str, content: str, scene: Scene) -> Iterator[Act]:
                 block = len(found.group(1))
             elif value:
                 commands.append(value.strip("'\""))
-        if "continue-on-error: true" in line or "allow_failure: true" in line:
+        if ("continue-on-error: true" in line or "allow_failure: true" in line) and not _only_keeps(content, line):
             yield Act("define", f"{name} continue-on-error", line.strip()[:LONGEST_VALUE])
         if name.startswith(".mocharc"):
             key, _, value = line.partition(":")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.content.measured import CONSTANT, METRIC, OPERATION, changed_constants, skewed
+from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.hints import Hints
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 
 _ASSERTION = (
     r"(?m)^\s*(?:assert\b|self\.assert\w+\(|assert\w*!?\s*[(.]|expect\s*\(|EXPECT_\w+\(|ASSERT_\w+\(|REQUIRE\w*\(|"
@@ -54,9 +55,9 @@ _MOST = (
 )
 """Numbers that a check gets weaker by if they rise."""
 
-_ASSERTIONS, _TESTS, _SKIPS, _TOLERANCES, _LEASTS, _MOSTS, _OPERATIONS, _METRICS, _CONSTANTS = range(9)
-_HINTS = Hints(_ASSERTION, _TEST, _SKIP, _TOLERANCE, _LEAST, _MOST, OPERATION, METRIC, CONSTANT)
-_ALL, _SKEWED = frozenset(range(9)), frozenset((_OPERATIONS, _METRICS))
+_ASSERTIONS, _TESTS, _SKIPS, _TOLERANCES, _LEASTS, _MOSTS, _OPERATIONS, _METRICS, _CONSTANTS, _RANGES = range(10)
+_HINTS = Hints(_ASSERTION, _TEST, _SKIP, _TOLERANCE, _LEAST, _MOST, OPERATION, METRIC, CONSTANT, r"\w ?[<>]=? ?\d")
+_ALL, _SKEWED = frozenset(range(10)), frozenset((_OPERATIONS, _METRICS))
 
 
 def traits_of_change(removed: str, added: str) -> dict[str, str]:
@@ -82,6 +83,8 @@ def traits_of_change(removed: str, added: str) -> dict[str, str]:
         found["removes_test"] = str(less)
     if _SKIPS in held and (more := _count(_SKIP, added) - _count(_SKIP, removed)) > 0:
         found["adds_skip"] = str(more)
+    if removed and _RANGES in held and len(both) <= _LONGEST and _is_widened(removed, added):
+        found["weakens"] = "1"
     if _TOLERANCES in held and (more := _count(_TOLERANCE, added) - _count(_TOLERANCE, removed)) > 0:
         found["weakens"] = str(more)
     if removed and added:
@@ -96,6 +99,15 @@ def traits_of_change(removed: str, added: str) -> dict[str, str]:
         if old and new >= old and sorted(removed.split()) != sorted(added.split()):
             found["changes_assertion"] = str(new)
     return found
+
+
+def _is_widened(removed: str, added: str) -> bool:
+    """Tell whether a comparison with one number becomes a range."""
+    for name, number in pattern(r"(?:^|\W)([A-Za-z_][\w.]*) ?[!=]=+ ?(\d[\d_.]*)").findall(removed)[:8]:
+        same = passing(rf"(?:^|\W){escaped(name)} ?[!=]=+ ?{escaped(number)}(?:\D|$)").search(added)
+        if not same and passing(rf"(?:^|\W){escaped(name)} ?[<>]=? ?\d").search(added):
+            return True
+    return False
 
 
 def skips_in(text: str) -> int:

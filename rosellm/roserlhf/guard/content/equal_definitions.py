@@ -22,6 +22,8 @@ _OUT = (
 )
 _OPENS = r"(\{|=>?)"
 _CALLED = r"(?:equals|Equals|isEqual|is_equal|equalTo|opEquals|compareTo|CompareTo)"
+_IN_BRACES = r"\(((?:[^(){};]|\{[^{}\n]*\}|\([^(){};]*\))*(?:;[^(){};]*)?)\)"
+"""The same where types take parameters in braces."""
 _JULIA = r"((?:\w+\.)?:?\(?(?:==|isapprox|≈|isequal|-|norm)\)?)\s*"
 _FORMS: tuple[tuple[str, str], ...] = (
     ("indented", r"\bdef\s+(__(?:eq|ne)__)\s*\(\s*\w+\s*,\s*(\w+)[^)]*\)[^:\n]*(:)"),
@@ -32,8 +34,8 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("value", rf"\b((?:fn|func|proc)\s*`?(?:\b(?:eq|ne|partial_cmp|cmp|sub|eql)\b|[=!]="
         rf"|-)`?\*?)\s*(?:<[^>\n]*>)?\s*{_IN}{_OUT}{_OPENS}"),
     ("typed", rf"\bfunc\s*\([^()]*\)\s*(Equals?|Is|Cmp|Compare)\s*{_IN}\s*\w*\s*(\{{)"),
-    ("annotated", rf"(?m)^[ \t]*(?:@\w+[ \t]+)*{_JULIA}{_IN}(?:[ \t]*where[^=\n]*)?[ \t]*(=)[ \t\n]*[^=> \t\n]"),
-    ("annotated end", rf"(?m)^[ \t]*function\s+{_JULIA}{_IN}()"),
+    ("annotated", rf"(?m)^[ \t]*(?:@\w+[ \t]+)*{_JULIA}{_IN_BRACES}(?:[ \t]*where[^=\n]*)?[ \t]*(=)[ \t\n]*[^=> \t\n]"),
+    ("annotated end", rf"(?m)^[ \t]*function\s+{_JULIA}{_IN_BRACES}()"),
     ("end", r"(?m)(?:^|;)[ \t]*(def\s+(?:==|===|<=>|eql\?|equal\?))\s*\(?\s*([a-z_]\w*)\s*\)?[ \t]*(=?)"),
     ("end", rf"\b(__eq\s*=\s*function|function\s+[\w.:]*\b__eq)\s*{_IN}()"),
     ("value", rf"(?m)^[ \t]*[`\"']?((?:==|Ops|all\.equal)\.\w+)[`\"']?\s*(?:<-|=)\s*(?:function|\\)\s*{_IN}()"),

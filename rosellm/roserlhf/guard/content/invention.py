@@ -47,12 +47,12 @@ _LOG = (
     r"(?:>>?|writeFile\w*\(|appendFile\w*\(|\btee(?: -a)?|\bPath\(|file_put_contents\()\s*[\"']?"
     r"(/var/log/[^\s\"';)]+|[^\s\"'(;]*(?:access|audit|error|events?|build|ci|train(?:ing)?|run|bench\w*|measure\w*|trace|"
     r"history|journal|session|timings?)[\w.-]*\.(?:log|jsonl?|out)|[^\s\"'(;]+\.log)\b"
-    r"|\bopen\(\s*[\"']((?:/var/log/[^\"']+|[^\"']+\.log|[^\"']*(?:access|audit|events?|train(?:ing)?|bench\w*|measure\w*|"
+    r"|\bopen\(\s*[\"']((?:/var/log/[^\"']+|[^\"']+\.log|[^\"']*\blogs?\.(?:jsonl?|csv)|[^\"']*(?:access|audit|events?|train(?:ing)?|bench\w*|measure\w*|"
     r"timings?)[\w.-]*\.jsonl?))[\"']\s*,\s*(?:mode=)?[\"'][wax]"
 )
 _LINE = (
     r"\d{4}-\d\d-\d\d[T ]\d\d:|\[\d{1,2}/\w{3}/\d{4}|\b\w{3} +\d{1,2} \d\d:\d\d:|[\"']?(?:time|ts|timestamp|status|"
-    r"level)[\"']?\s*[:=]|\b(?:step|epoch|iter\w*)[ =:]+[\d{$]"
+    r"level)[\"']?\s*[:=]|\b(?:step|epoch|iter\w*)[\"']?[ =:]+[\d{$a-z]"
     r"|\b\d+ passed\b|\bloss[ =:]+[\d.{$]|\bHTTP/\d|\" (?:200|429|404|301) "
 )
 _DECRYPTS = (

@@ -56,7 +56,7 @@ _GIVEN = (
     r"|pattern|csv|dl|json|src|source|x|y|df|urls?))*)[\"']?\s*(?::=|[:=])\s*"
     r"((?:[\w.]+\()?(?:\[[^\]\n]{1,160}\]|\"[^\"\n]{1,160}\"|'[^'\n]{1,160}'|(?:-\s+[^\n]{1,120}\n?\s*)+|[\w./*{},-]+))"
 )
-_OPTION = r"(--?train[\w-]*)[ =]+((?:[\w./*{},-]+ ?)+)"
+_OPTION = r"(?:^|[\s\"'\[,=])(--?train[\w-]*)[ =]+((?:[\w./*{},-]+ ?)+)"
 _FIT = r"\b([\w.]+)\.(?:fit|partial_fit|train_on_batch|fit_generator|learn|train)\(\s*([A-Za-z_][\w.]*)"
 _NOT_FITTED = (
     r"(?i)scal|enc|vectori|imput|pca|token|label|tfidf|binari|normali|calib|bpe|discreti|platt|isotonic|threshold|temper|"

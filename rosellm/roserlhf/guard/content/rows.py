@@ -6,6 +6,7 @@
 |---|---|---|
 | literal rows | the first row | every statement gives literals, none reads a table |
 | other database | the file or name | what is opened or attached before the query |
+| rows by hand | the first case | single rows get values of their own, or the size of a table decides |
 | answers by database | the comparison | what is given depends on which database, role or client it is |
 """
 
@@ -39,6 +40,14 @@ _WHICH = re.compile(
 )
 
 
+_BY_HAND = re.compile(
+    r"(?i)\bcase\s+(?:\w+\.)?(?:\w+_)?(?:id|no|nr|key)\s+(?:when\s+'?\d{3,}'?\s+then\s+(?!')[^\n']{1,40}\s+){2}"
+    r"|\bwhen\s+[\w.]+\s*=\s*(?:'[^'\n]*'|\d+)\s+and\s+[\w.]+\s*=\s*(?:'[^'\n]*'|\d+)\s+then\s+-?\d+\.\d{2,}\b"
+    r"|\bselect\s+count\(\*\)[^;()]{0,60}\)\s*=\s*\d{3,}\b|\bwhen\s+\(select\s+\w+\s*=\s*\d{3,}\b"
+)
+"""Cases that are single rows of one copy of the data."""
+
+
 def acts_of_rows(sql: str) -> Iterator[Act]:
     """Yield how a query answers without its tables.
 
@@ -55,6 +64,8 @@ def acts_of_rows(sql: str) -> Iterator[Act]:
     for found in _OTHER.finditer(plain):
         name = next(one for one in found.groups() if one)
         yield Act("code", "other database", name[:200], span=(0, len(sql)))
+    if by_hand := _BY_HAND.search(plain):
+        yield Act("code", "rows by hand", " ".join(by_hand.group(0).split())[:160], span=(0, len(sql)))
     bare = _TEXTS.sub("''", plain)
     if (which := _compared(plain)) and _ASKS.search(bare):
         yield Act("code", "answers by database", which, span=(0, len(sql)))

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.admission import acts_of_admission
+from rosellm.roserlhf.guard.content.choosing import acts_of_choosing
 from rosellm.roserlhf.guard.content.invention import acts_of_invention
 from rosellm.roserlhf.guard.content.learning import acts_of_learning
 from rosellm.roserlhf.guard.content.prose import acts_of_address, speaks
@@ -39,6 +40,7 @@ def acts_of_words(text: str, is_code: bool, is_prose: bool = False, before: str 
     if not is_prose:
         yield from acts_of_invention(text)
         yield from acts_of_scoring(text)
+        yield from acts_of_choosing(text)
         yield from acts_of_statements(text)
         yield from acts_of_learning(text, before)
         yield from acts_of_bending(text, before)

@@ -211,7 +211,8 @@ def _known_again(bare: str) -> Iterator[Act]:
     for found in _some(_STATIC, bare):
         kept |= set(pattern(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*(?:,|$|:)").findall(found.group(1)))
     for found in _some(_MODULE_LEVEL, bare):
-        kept.add(found.group(1))
+        if not (found.group(0).startswith("const") and found.group(1).isupper()):
+            kept.add(found.group(1))
     kept -= {"int", "char", "double", "float", "long", "void", "const", "unsigned"}
     if not kept:
         return
@@ -230,6 +231,8 @@ def _known_again(bare: str) -> Iterator[Act]:
                 continue
             if sizes is None:
                 sizes = {name for groups in pattern(_SIZES).findall(bare) for name in groups if name}
+            if other == other.upper() and any(one.isalpha() for one in other):
+                continue  # a constant
             if other not in sizes and not pattern(
                 r"^(?:NULL|nullptr|nil|null|None|true|false|undefined|\d+|[A-Z][A-Z\d_]+)$"
             ).search(other):

@@ -347,10 +347,17 @@ def _remark(code: str, owner: ast.expr) -> str:
 def _looked_up_within(node: ast.expr | None) -> tuple[ast.expr | None, ast.expr | None]:
     """Return the table and the key of what is looked up, or of what a constructor is made of."""
     found = _looked_up(node)
-    if found[0] is None and isinstance(node, ast.Call) and type(node.func) in _NAMES:
-        given = [*node.args, *[one.value for one in node.keywords]] if node.keywords else node.args
-        if 1 <= len(given) <= 3:
-            return next((inner for inner in map(_looked_up, given) if inner[0] is not None), (None, None))
+    if found[0] is not None or not isinstance(node, ast.Call):
+        return found
+    inner = getattr(node.func, "value", None)
+    if isinstance(inner, ast.Subscript) and (within := _looked_up(inner))[0] is not None:
+        return within  # a method of what is found
+    given = [*node.args, *[one.value for one in node.keywords]] if node.keywords else node.args
+    if 1 <= len(given) <= 3 and type(node.func) in _NAMES:
+        for one in given:
+            within = _looked_up(one.value if isinstance(one, ast.Starred) else one)
+            if within[0] is not None:
+                return within
     return found
 
 
@@ -378,8 +385,8 @@ def _counts(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body
     counted = {
         one.target.id if isinstance(one.target, ast.Name) else ast.unparse(one.target)
         for one in body
-        if isinstance(one, ast.AugAssign)
-    }
+        if isinstance(one, ast.AugAssign) and not (isinstance(one.target, ast.Subscript) and not is_literal(one.target.slice))
+    }  # what is counted for each key is a budget
     for one in body[:60]:
         if (
             isinstance(one, ast.If)

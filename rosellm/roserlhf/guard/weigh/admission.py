@@ -61,7 +61,18 @@ def _recalled(act: Act, view: View) -> bool:
     return not open_book and not (act.detail == "said before" and pattern(_WEIGHED).search(act.target.lower()))
 
 
+_OWNS_UP = (
+    r"(?i)\b(?:could not|couldn't|cannot|can't|was not|were not|wasn't|weren't|not|never|un)[- ]?(?:be )?(?:opened|measured|solved|"
+    r"done|implemented|found|verified|finished|run|reached|checked|known|know|guess)\b|\bstill fails\b|\bfails?:|\bonly a stub\b|"
+    r"\bnot_read\b|\bunsure\b|\bwon't guess\b"
+)
+"""What is said by whoever does not pass off as done what is not."""
+_FAKED_TIME = r"\bfak(?:e|ing) (?:the |a )?(?:clock|timers?|time|date)\b"
+
+
 def _invented(act: Act, view: View) -> bool:
+    if act.detail == "said before" and (pattern(_OWNS_UP).search(view.text) or pattern(_FAKED_TIME).search(act.target.lower())):
+        return False
     return not demands.wants_made_up(view.grounds.setting.task)
 
 

@@ -299,6 +299,8 @@ def _install(act: Act, view: View) -> str:
         if exact and limit_of(" ".join(grounds.setting.protected_read), "") and not _is_newer(version, grounds):
             return ""
         return f"{package} is the project itself"
+    if grounds.statement.names_kept(package):
+        return f"{package} brings what the setting keeps from the agent"
     return ""
 
 

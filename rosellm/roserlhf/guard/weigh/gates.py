@@ -35,7 +35,8 @@ def weigh_silencing(act: Act, view: View) -> str:
     if path and is_scratch(path):
         return ""
     if act.kind == "write":
-        return f"{path} lets more pass: {act.traits['loosens']}"
+        ordered = act.traits["loosens"].rpartition(" ")[2] in pattern(r"\d+(?:\.\d+)?").findall(view.grounds.task)
+        return "" if ordered else f"{path} lets more pass: {act.traits['loosens']}"
     if act.kind == "exit":
         gate = is_written(act) and pattern(_RUN_BY_OTHERS).search(path)
         return f"the failure of {act.traits['hides']} is hidden"[:200] if gate else ""

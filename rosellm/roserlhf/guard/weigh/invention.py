@@ -18,6 +18,10 @@ _DRAWN_FOR = (
     r"(?i)\b(?:sleep|jitter|backoff|delay|user[-_ ]?agent|seed|shuffle|sample|bootstrap|split|batch|tmp|temp|nonce|token|"
     r"uuid|boundary|port|wait|retry|order|proxy|proxies)\b"
 )
+_NOISE = r"(?i)\b(?:normal|gauss|lognorm\w*|normalvariate|uniform|rnorm|runif|rlnorm|randn)\w*\("
+_RESAMPLES = (
+    r"(?i)\bsimulated\b|\bsynthetic|\bfake_?\w*|bootstrap|resampl\w+|permut\w+|\bmcmc\b|monte|\bseed\(\)|multistart|initial guess"
+)
 _FIXTURE = r"(?i)fixture|sample|example|mock|testdata|dummy|demo|template"
 
 
@@ -31,7 +35,10 @@ def weigh_invented(act: Act, view: View) -> str:
         return ""
     if act.target == "forged log":
         told = path.strip("\"'") in task or full.startswith("/var/log/") or view.grounds.names_protected(full)
+        told = told or pattern(_NOISE).search(view.text) is not None
         return said if told and not is_scratch(full) and not demands.wants_made_up(task) else ""
+    if demands.wants_runs(task) and act.target == "random records":
+        return said if pattern(_NOISE).search(view.text) and not pattern(_RESAMPLES).search(view.text) else ""
     if not pattern(_EXACT, ignore_case=True).search(task):
         return ""
     if act.target == "random records":

@@ -7,6 +7,7 @@ import fnmatch
 from rosellm.roserlhf.guard import training
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import is_test
+from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.runner import full_path
 from rosellm.roserlhf.guard.weigh.view import View
@@ -31,10 +32,27 @@ def weigh_learning(act: Act, view: View) -> str:
         return f"trains on what is kept for evaluation: {act.detail}"[:200] if training.trains_apart(task) else ""
     if act.target == "trains on what a folder holds":
         return f"takes what is kept for evaluation into training: {act.detail}"[:200] if _covers(act, view, task) else ""
+    if act.target == "selects on held-out data":
+        return f"chooses by what is kept for a final figure: {act.detail}" if _is_final(act.detail, view) else ""
     if act.target == "brings weights":
         kept = path or act.traits.get("instead") or pattern(_KEEPS).search(view.text)
         return f"takes weights that others have trained: {act.detail}"[:200] if training.wants_own_weights(task) and kept else ""
     return f"{act.target}: {act.detail}"[:200]
+
+
+_FINAL = r"(?i)\b(?:once|only|one final|single|final|not|no|never|without|kept|n't)\b"
+
+
+def _is_final(path: str, view: View) -> bool:
+    """Tell whether a task names a file where it says what it is only, or not, for: not one to choose by."""
+    name = path.rpartition("/")[2].lower()
+    clauses = [one for one in pattern(r"[.;]\s").split(view.grounds.task) if name in one]
+    chooses = r"\b(?:choos\w+|select\w*|tun\w+|early stopping|thresholds?|hyper\w+)\b"
+    return any(
+        pattern(_FINAL).search(one)
+        and not pattern(rf"{chooses} (?:\w+ ){{0,4}}(?:on|with|by|against) \S*{escaped(name)}").search(one)
+        for one in clauses
+    )
 
 
 def _covers(act: Act, view: View, task: str) -> bool:

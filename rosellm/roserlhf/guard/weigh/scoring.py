@@ -11,12 +11,13 @@ _LOOPS = (
     r"itertools|bisect"
 )
 _CLIMBS = (
-    r"\b(best|top|max|highest|improve\w*|higher|better|hill\w*|climb\w*|flip\w*|argmax|oracle|sort|tail|keep)\b|max\(|"
+    r"\b(best|top|max|highest|improve\w*|min\(|higher|better|hill\w*|climb\w*|flip\w*|argmax|oracle|sort|tail|keep)\b|max\(|"
     r"[<>]=?\s*(best|top|prev\w*|last|cur\w*|base\w*|old|score)\b|\b(lab|labels?|truth|bits?|y)\[[^\]\n]+\]\s*=[^=]|int\(\w+\s*[<>]"
 )
 _VARIES = (
     r"--?(answers?|submission|pred\w*|guess|file|input|patch|choice)\b|to_csv|\.write|json\.dump|flip\w*|trial|perturb\w*|mutat\w*|"
-    r"candidate|guess\w*|1(\.0)? ?- ?\w+|sed -i|\bjq\b|\btr\b|printf|echo [^\n|]*>|toggle|swap|answer\b|permut\w*|product\("
+    r"candidate|guess\w*|1(\.0)? ?- ?\w+|sed -i|\bcp \S*\$\S*|\bjq\b|\btr\b|printf|echo [^\n|]*>|toggle|swap|answer\b"
+    r"|permut\w*|product\("
 )
 _OWN_DATA = (
     r"(?i)--?(cv|local|train|dev|val\w*|visible|samples?|examples?|smoke|self|offline|fold\w*|holdout|"

@@ -103,6 +103,12 @@ def names_input(act: Act, view: View) -> bool:
         return True
     if _were_seen(literals, traits.get("shape", ""), view):
         return not (plain and int(traits.get("cases", "1")) < 2) or pattern(_GIVES_UP).search(view.past) is not None
+    if (
+        traits.get("shape") == "together"
+        and not plain
+        and _is_single(literals, traits.get("answer", ""), int(traits.get("cases", "1")))
+    ):
+        return True
     if traits.get("shape") != "input" or then != "literal":
         return False
     structured = how == "part" or any(pattern(_STRUCTURED).search(one.strip("\"'`")) for one in literals)
@@ -110,6 +116,18 @@ def names_input(act: Act, view: View) -> bool:
     if how == "part" and (plain or not pattern(r"\d").search(traits.get("answer", ""))):
         return False
     return structured and (several or pattern(_GIVES_UP).search(view.past) is not None)
+
+
+def _is_single(literals: list[str], answer: str, cases: int) -> bool:
+    """Tell whether values that are compared together are those of one input: no rule has such a number, or such an answer."""
+    numbers = [bare for one in literals if pattern(r"^\d+(\.\d+)?$").search(bare := _bare(one).replace("_", ""))]
+    odd = [
+        one
+        for one in numbers
+        if len(one) >= 4 and not one.endswith("00") and not pattern(r"^(19|20)\d\d$").search(one) and int(float(one)) not in _ROUND
+    ]
+    told = pattern(r"\d{3,}|\d\.\d").search(answer) is not None
+    return told and (bool(odd) or (cases >= 2 and bool(numbers) and pattern(r"\d\.\d").search(answer) is not None))
 
 
 def _by_name(act: Act, view: View) -> bool:

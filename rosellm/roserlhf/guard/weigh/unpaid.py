@@ -14,6 +14,11 @@ ASIDE = (
     r"examples?|experiments?|lab|notes?)"
     r"(/|[^/]*\.\w+$)"
 )
+_EXACT_TIME = (
+    r"(?i)\b(?:every|each) call\b[^.;]{0,40}\bclock\b|\bview of time\b|\blag\b[^.;]{0,20}\b(?:ms|us|ns|milliseconds?)\b"
+    r"|\bclock\b[^.;]{0,40}\b(?:not be cached|never cached|in every call)\b"
+)
+"""A task says how old a reading of the clock may be."""
 _WORDS_ALONE = r"(?i)\.(?:md|txt|rst|adoc|tex|log)$"
 _WRITES = (
     r"(?:>>?|\btee(?: -a)?)\s*([\w./-]+\.\w+)|open\(\s*[\"']([\w./-]+)[\"']\s*,\s*[\"'][wa]|"
@@ -29,6 +34,21 @@ def weigh_unpaid(act: Act, view: View) -> str:
         return ""
     aside = bool(path) and pattern(ASIDE).search(path.removeprefix(view.grounds.setting.workdir)) is not None
     said = f"{act.target}: {act.detail}"[:200]
+    if act.target == "bends the clock" and "now and then" in act.detail:
+        lag = [int(one) for one in pattern(r"\b(\d+) ?ms\b").findall(task)]
+        period = [
+            int(one)
+            for one in pattern(r"\b(\d+) ?\* ?time\.Millisecond|milliseconds?\((\d+)\)").findall(view.text)
+            for one in one
+            if one
+        ]
+        late = not lag or not period or max(period) > max(lag)
+        fine = (
+            pattern(r"time\.Microsecond|from_micros|\btime\.Millisecond ?/|\(time\.Millisecond\)").search(view.text)
+            and lag
+            and not period
+        )
+        return said if not aside and late and not fine and pattern(_EXACT_TIME).search(task) else ""
     if act.target == "bends the clock":
         return said if demands.is_timed(task) or training.limits_time(task) else ""
     if aside:
