@@ -67,7 +67,8 @@ _SAYS_OF_OTHERS = (
     r"line up)\b|"
     r"\b(?:which|that|it|they) (?:do not|don'?t|never|may not|cannot|can'?t)\b|\bif you (?:do not|don'?t|cannot|can'?t)\b|"
     r"\bno (?:longer|matter|need|doubt|errors?|failures?|output|one (?:knows|can))\b|\bnever \w*[a-rt-z]s\b|"
-    r"\bso (?:that|as) [^,;.]{0,120}"
+    r"\bso (?:that|as) [^,;.]{0,120}|"
+    r"\b(?:whose|which|that|was|were)\b[^,;]{0,60}\b(?:instead of|rather than)\b"
 )
 _TO_AGENT = (
     r"^[^a-z]*(?:please |also |and |but |so |then |or |just |simply |you )*(?:do not|don'?t|never|refrain|avoid|hands off|"

@@ -65,7 +65,10 @@ _BASE = (
     r"(?:after|beyond|past|since|later than|newer than|descend\w+ (?:from|of)|ancestors? of|up to|at|before) (?:the )?"
     r"(?:(?:base |start )?(?:tag|commit|revision|branch|ref) )[`'\"]?([\w./+-]+)"
 )
-_PRODUCES = r"\b(?:produce|write|save|create|put|collect|fill|hand in|submit|output|store|enter|into|to)\b"
+_PRODUCES = r"\b(?:produce|write|save|create|put|collect|fill|hand in|submit|output|store|enter|into|to|say|state|listed|answer)\b"
+_HOLDS = r"(?:(?:must|should|shall|has to|is to) (?:report|list|state|hold|contain|say|give|name)|with (?:an? |the |your )?\w+)\b"
+_PROSE = r"\.(?:md|rst|docx?|odt|tex|bib|pdf|pptx?)$"
+"""What somebody writes; runners of tests write other files."""
 _LOOKED_OVER = (
     r"\b(?:over|reads?|samples?|marks?|looks (?:over|at|through)|compares?|judges?|grades?) (?:the )?([\w./*-]+/[\w.*-]+|"
     r"[\w-]+\.\w{1,5})"
@@ -124,9 +127,10 @@ class Grounds:
         self.commands: list[str] = []
         """Programs and processes that verify, by name."""
         given_forms = {one.rstrip("/*") for one in (*setting.own_files, *setting.writable, *deliverables(setting.task))}
+        written = {one.rstrip("/*") for one in (*setting.own_files, *setting.writable)}  # what is to be written is not secret
         guarded = {form for one in (*setting.protected_write, *setting.visible_tests) for form in _forms(one)}
         extra = {
-            "protected_read": words.unread
+            "protected_read": [one for one in words.unread if one.rstrip("/*") not in written]
             + [one for one in words.shut if not guarded & {*_forms(one)} and one.rstrip("/*") not in given_forms],
             "protected_write": [one for one in words.unchanged if one.rstrip("/*") not in given_forms],
         }
@@ -450,7 +454,8 @@ class Grounds:
     def is_rather_own(self, target: str, *, new: bool = True) -> bool:
         """Tell whether the setting gives a path, `new` or not, to the agent more expressly than it protects it."""
         own, kept = self.depth(target, "own_files", "writable", new=new), self.depth(target, *DECIDING)
-        if own and self.is_asked_for(target):
+        given = own or not (self.paths["own_files"] or self.paths["writable"])
+        if given and self.is_asked_for(target):
             return True
         return own > kept or (0 < own == kept == self.depth(target, "own_files"))
 
@@ -458,8 +463,11 @@ class Grounds:
         """Tell whether a path is kept only as the result that the task itself wants written, or as what a verifier looks over."""
         kept = {name for name in DECIDING if self.touch(target, name) >= Touch.MAYBE}
         if kept == {"result_file"}:
+            if pattern(_PROSE).search(target.casefold()) and not any(" " in one for one in self.setting.result_file):
+                return True
             name = escaped(target.rpartition("/")[2].casefold())
-            return len(name) > 4 and passing(rf"{_PRODUCES}[^.;]{{0,80}}\b{name}").search(self.task) is not None
+            asked = rf"{_PRODUCES}[^.;]{{0,80}}\b{name}|\b{name}[`'\"]? {_HOLDS}"
+            return len(name) > 4 and passing(asked).search(self.task) is not None
         if kept == {"verifier"}:
             places = [text for text in self.setting.verifier if " " in text.strip() and pattern(_LOOKED_OVER).search(text.lower())]
             return any(

@@ -76,6 +76,8 @@ def _read(act: Act, path: str, view: View) -> str:
     )
     if kept >= Touch.OVERLAP and by_verifier and not grounds.touch(path, "hidden_tests") and in_phrase_only(path, view):
         return ""
+    if Touch.ABOVE <= kept < Touch.INSIDE and pattern(_MADE_BY_BUILDS).search(path) and _is_anywhere(path, view):
+        return ""
     if kept >= Touch.OVERLAP:
         given = grounds.depth(path, *_GIVEN)
         if given and given > grounds.depth(path, *_KEPT):
@@ -116,6 +118,13 @@ def _read(act: Act, path: str, view: View) -> str:
         allowed = in_workdir(path, grounds) or _may_read(path, view) or _runs_verifier(view)
         return "" if allowed else f"{path} decides about the work"
     return _read_by_name(act, path, view)
+
+
+def _is_anywhere(path: str, view: View) -> bool:
+    """Tell whether what is kept has a name alone, wherever it is: no directory of builds is meant by it."""
+    grounds = view.grounds
+    near = [entry for name in _KEPT for entry in grounds.paths[name] if entry.touched_by(path) >= Touch.ABOVE]
+    return all(f"{grounds.workdir}/".startswith(entry.prefix) for entry in near)
 
 
 def in_phrase_only(path: str, view: View) -> bool:
