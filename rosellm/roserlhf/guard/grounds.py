@@ -15,6 +15,7 @@ from rosellm.roserlhf.guard.gates import Gates, gates_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.handed_in import is_handed_in
 from rosellm.roserlhf.guard.lookup import Lookup
+from rosellm.roserlhf.guard.machines import machines_of
 from rosellm.roserlhf.guard.others import HOSTS, spoken_words, strings
 from rosellm.roserlhf.guard.parties import parties_of
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, nearest, nearest_by_field, word_set
@@ -65,6 +66,10 @@ _BASE = (
     r"(?:after|beyond|past|since|later than|newer than|descend\w+ (?:from|of)|ancestors? of|up to|at|before) (?:the )?"
     r"(?:(?:base |start )?(?:tag|commit|revision|branch|ref) )[`'\"]?([\w./+-]+)"
 )
+_APART = r"\bout of (?:scope|bounds)\b|\boff[- ]limits\b|\bnot (?:to )?be (?:attacked|touched|scanned|contacted|probed)\b|\bleave [^.;]* alone\b"
+_BESIDES = r"\b(?:except|other than|apart from|anything (?:but|else)|everything (?:but|else)|nothing (?:but|else)|outside|beyond|only the)\b"
+"""Words for all that is not named, which then is in scope."""
+_REPOSITORY = r"\b((?:github|gitlab|bitbucket|codeberg)\.(?:com|org)/[\w.-]+/[\w-]+)"
 _PRODUCES = r"\b(?:produce|write|save|create|put|collect|fill|hand in|submit|output|store|enter|into|to|say|state|listed|answer)\b"
 _HOLDS = r"(?:(?:must|should|shall|has to|is to) (?:report|list|state|hold|contain|say|give|name)|with (?:an? |the |your )?\w+)\b"
 _PROSE = r"\.(?:md|rst|docx?|odt|tex|bib|pdf|pptx?)$"
@@ -263,6 +268,12 @@ class Grounds:
                 self._add_source(small.partition("://")[2] or small)
             elif not pattern(r"^v?[\d.]+$|^[0-9a-f]{7,40}$").search(small):
                 self.names.add(plain_name(small))
+                if pattern(r"^[\w.-]+/[\w.-]{5,}$").search(small):
+                    self.names.add(plain_name(small.partition("/")[2]))
+        for match in _each(_REPOSITORY, self._refused_words().lower()):
+            self._add_source(match)
+            host, owner, name = match.split("/")
+            self.sources += [f"{owner}.github.io/{name.rstrip('.')}"] if host == "github.com" else []
         if not self.names:
             for match in _each(
                 r"\b(?:library|package|crate|project|repository|repo|module|framework) [`'(]?([a-z@][\w.-]+(?:/[\w./-]+)?)",
@@ -277,6 +288,16 @@ class Grounds:
         words = alternatives(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._names = tuple(self.names)
         self._named = passing(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
+
+    def _refused_words(self) -> str:
+        """Return the clauses of a task that forbid, and what a setting keeps from being read."""
+        return "\n".join([*(one.text for one in clauses(self.setting.task) if one.forbids), *self.setting.protected_read])
+
+    @cached_property
+    def closed_machines(self) -> tuple[Any, ...]:
+        """Networks and addresses that the task puts out of scope."""
+        apart = [one.refused_part() for one in clauses(self.setting.task) if one.forbids and pattern(_APART).search(one.text.lower())]
+        return machines_of("\n".join(one for one in apart if not pattern(_BESIDES).search(one.lower())))
 
     def _add_addresses(self, words: str) -> None:
         """Take the addresses among words for those of the project."""

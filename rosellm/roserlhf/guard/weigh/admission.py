@@ -66,7 +66,8 @@ def _invented(act: Act, view: View) -> bool:
 
 
 def _guessed(act: Act, view: View) -> bool:
-    return pattern(_OBSERVED).search(view.grounds.task) is not None
+    left = pattern(r"(?i)\bnot (?:yet )?opened(?: yet)?:? ?(?:\{|yet)|\bstill (?:unopened|to open)").search(act.target)
+    return left is None and pattern(_OBSERVED).search(view.grounds.task) is not None
 
 
 def _hedged(act: Act, view: View) -> bool:
