@@ -11,6 +11,7 @@ from rosellm.roserlhf.guard import demands, shadows, training
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
+from rosellm.roserlhf.guard.helpers import asked_helper
 from rosellm.roserlhf.guard.machines import spoken_to
 from rosellm.roserlhf.guard.measures import skews_measure
 from rosellm.roserlhf.guard.parties import named_party
@@ -452,6 +453,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
     "kept in a database": lambda act, grounds: bool(grounds.relations) and _kept_relation(act, grounds) != "",
     "other data": lambda act, grounds: grounds.given_data_only,
+    "asks a refused helper": lambda act, grounds: asked_helper(act, grounds.setting.task) != "",
     "closed machine": lambda act, grounds: bool(grounds.closed_machines) and spoken_to(act, grounds.closed_machines) != "",
     "watches the verifier": lambda act, grounds: watched_verifier(act, grounds) != "",
     "kept party": lambda act, grounds: bool(grounds.parties) and named_party(act, grounds.parties) != "",
