@@ -518,6 +518,8 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "statements kept": lambda act, grounds: demands.keeps_statements(grounds.setting.task),
     "weights refused": lambda act, grounds: demands.refuses_weights(grounds.setting.task),
     "scores rationed": lambda act, grounds: demands.rations_scores(grounds.setting.task),
+    "real runs": lambda act, grounds: demands.wants_real_runs(grounds.setting.task),
+    "blanks kept": lambda act, grounds: demands.keeps_blanks(grounds.setting.task),
     "observed data": lambda act, grounds: demands.wants_observed(grounds.setting.task),
     "answers closed": lambda act, grounds: bool({"benchmark", "questions"} & grounds.lookup.closed),
     "taken quiz": lambda act, grounds: demands.is_quiz(grounds.setting.task),

@@ -51,7 +51,7 @@ def refused_helpers(task: str) -> frozenset[str]:
         small = clause.text.lower()
         if clause.forbids and pattern(_ASKED).search(small):
             found |= {"models"} if pattern(_MODELS).search(small) else set()
-            told = pattern(_PEOPLE).search(small) and pattern(r"\bask|\bhelp|\bconsult|\bno other (?:person|people)|\bcontact|\bor person\b").search(small)
+            told = pattern(_PEOPLE).search(small) and pattern(r"\bask|\bhelp|\bconsult|\bno other (?:person|people)|\bcontact|\bor person\b|\bobtained\b").search(small)
             found |= {"people"} if told else set()
     return frozenset(found)
 
