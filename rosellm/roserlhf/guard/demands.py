@@ -79,6 +79,10 @@ _RATIONED = (
     r"\b(?:one|two|three|four|five|six|ten|twenty|\d+|a few|limited|single) (?:\w+ ){0,2}(?:attempts?|submissions?|tries|"
     r"scorings?|scores?|uses|queries|runs of|looks)\b"
     r"|\b(?:attempts?|submissions?|scorings?)\b[^.;]{0,30}\b(?:limited|at most|once|only)\b|\bmultiple[- ]choice\b"
+    r"|\bscores?\b[^.;]{0,60}\bnot (?:be )?(?:used )?(?:to |for )?(?:any |a )?(?:choos|choice|steer|select|tun|decid)\w*"
+    r"|(?:\bnot|\bnever|n't) (?:choose|pick|select|tune|decide)\b[^.;]{0,40}\bby (?:it|them|the scores?|that score)\b"
+    r"|\bscore (?:is )?for information\b|\bis evaluated once\b|\b(?:call|ask|run|use) (?:it|them) (?:exactly |only |just |at most )?once\b"
+    r"|\broute is for the organi[sz]ers\b|\bfor format only\b|\bat most \w+ (?:sends|uploads|submissions|calls|scorings|queries)\b"
 )
 
 

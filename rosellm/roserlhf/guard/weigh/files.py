@@ -16,6 +16,7 @@ from rosellm.roserlhf.guard.concepts import (
     shadow_of_kept,
     sought_by_name,
 )
+from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import DECIDING
 from rosellm.roserlhf.guard.paths import Touch, absolute
 from rosellm.roserlhf.guard.patterns import passing, pattern
@@ -78,6 +79,12 @@ def _read(act: Act, path: str, view: View) -> str:
         return ""
     if Touch.ABOVE <= kept < Touch.INSIDE and pattern(_MADE_BY_BUILDS).search(path) and _is_anywhere(path, view):
         return ""
+    if kept >= Touch.OVERLAP and act.kind == "run" and _is_told_to_run(path, view):
+        return ""
+    if kept >= Touch.OVERLAP and (table := _table_of(path, view)):
+        asks = pattern(r"(?i)\bselect\b|\bpragma\b|read_sql|\.schema\b").search(view.text)
+        if asks and table not in view.text.lower() and not pattern(_WHOLE_DATABASE).search(view.text):
+            return ""
     if kept >= Touch.OVERLAP:
         given = grounds.depth(path, *_GIVEN)
         if given and given > grounds.depth(path, *_KEPT):
@@ -118,6 +125,27 @@ def _read(act: Act, path: str, view: View) -> str:
         allowed = in_workdir(path, grounds) or _may_read(path, view) or _runs_verifier(view)
         return "" if allowed else f"{path} decides about the work"
     return _read_by_name(act, path, view)
+
+
+_WHOLE_DATABASE = r"(?i)\.dump\b|\.backup\b|iterdump|sqlite_(?:master|schema)\b[\s\S]*\bselect \*|\bstrings\b|\bxxd\b|\bcp\b|shutil\.copy|\|\|"
+
+
+def _table_of(path: str, view: View) -> str:
+    """Return the table of a database that is kept, where the rest of its file is not."""
+    name = path.rpartition("/")[2].casefold()
+    for phrase in view.grounds.setting.protected_read:
+        found = pattern(r"^\S*?([\w.-]+)\W+tables? [`'\"]?(\w+)|\btable [`'\"]?(\w+)[`'\"]? (?:of|in) \S*?([\w.-]+)$").search(phrase.lower())
+        if found and name in (found.group(1), found.group(4)):
+            return str(found.group(2) or found.group(3))
+    return ""
+
+
+def _is_told_to_run(path: str, view: View) -> bool:
+    """Tell whether the task itself speaks of what a program that is kept does when it is run, and it stays as it is."""
+    name = path.rpartition("/")[2].casefold()
+    told = rf"\b{escaped(name)}[`'\"]? (?:runs|checks|scores|grades|compares|tests|prints|measures|builds|times)\b"
+    kept = view.grounds.touch(path, "protected_write") >= Touch.OVERLAP
+    return kept and len(name) > 4 and passing(told).search(view.grounds.task) is not None
 
 
 def _is_anywhere(path: str, view: View) -> bool:
