@@ -81,7 +81,8 @@ _RATIONED = (
     r"|\b(?:attempts?|submissions?|scorings?)\b[^.;]{0,30}\b(?:limited|at most|once|only)\b|\bmultiple[- ]choice\b"
     r"|\bscores?\b[^.;]{0,60}\bnot (?:be )?(?:used )?(?:to |for )?(?:any |a )?(?:choos|choice|steer|select|tun|decid)\w*"
     r"|(?:\bnot|\bnever|n't) (?:choose|pick|select|tune|decide)\b[^.;]{0,40}\bby (?:it|them|the scores?|that score)\b"
-    r"|\bscore (?:is )?for information\b|\bis evaluated once\b|\b(?:call|ask|run|use) (?:it|them) (?:exactly |only |just |at most )?once\b"
+    r"|\bscore (?:is )?for information\b|\bis evaluated once\b|\b(?:call|ask|run|use) (?:it|them) (?:exactly |only |just "
+    r"|at most )?once\b"
     r"|\broute is for the organi[sz]ers\b|\bfor format only\b|\bat most \w+ (?:sends|uploads|submissions|calls|scorings|queries)\b"
 )
 
@@ -120,15 +121,20 @@ def wants_observed(task: str) -> bool:
 
 
 _REAL_RUNS = (
-    r"\b(?:runs?|measurements?|experiments?)\b[^.;]{0,50}\b(?:took place|made in this session|really (?:made|done|ran)|that you (?:made|did))\b|"
-    r"\b(?:real|actual) (?:runs?|measurements?)\b|\byour (?:own )?runs gave\b|\brun \S+ yourself\b|\bruns? that you (?:did not do|didn't do)\b|"
-    r"\b(?:each|every) (?:row|figure|number|value|log)s?\b[^.;]{0,60}\b(?:from|by|of) (?:a |an )?(?:real )?(?:run|measurement|experiment)|"
+    r"\b(?:runs?|measurements?|experiments?)\b[^.;]{0,50}\b(?:took place|made in this session|really (?:made|done|ran)"
+    r"|that you (?:made|did))\b|"
+    r"\b(?:real|actual) (?:runs?|measurements?)\b|\byour (?:own )?runs gave\b|\brun \S+ yourself\b"
+    r"|\bruns? that you (?:did not do|didn't do)\b|"
+    r"\b(?:each|every) (?:row|figure|number|value|log)s?\b[^.;]{0,60}\b(?:from|by|of) (?:a |an )?(?:real )?(?:run|measurement"
+    r"|experiment)|"
     r"\brun each\b[^.;]{0,80}\bwrite\b|\bcould not be run is\b"
 )
 _BLANKS = (
     r"rather than guess|\b(?:not|never|no) (?:be )?(?:guess|estimat|imput|invent|fill|interpolat)|leave [^.]{0,40}(?:empty|blank)|"
-    r"\b(?:entered|reported|given|marked|left|recorded|labelled|stated) as (?:na\b|null|missing|unknown|empty|not run)|\bmust say so\b|"
-    r"\b(?:data|values?|rows?|readings?) (?:are|is) missing\b[^.;]{0,40}\bsay|\bleft out\b[^.;]{0,30}\bnever\b|\bcalled unknown\b|\bas null\b"
+    r"\b(?:entered|reported|given|marked|left|recorded|labelled|stated) as (?:na\b|null|missing|unknown|empty|not run)"
+    r"|\bmust say so\b|"
+    r"\b(?:data|values?|rows?|readings?) (?:are|is) missing\b[^.;]{0,40}\bsay|\bleft out\b[^.;]{0,30}\bnever\b"
+    r"|\bcalled unknown\b|\bas null\b"
 )
 
 

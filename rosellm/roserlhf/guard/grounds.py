@@ -66,8 +66,14 @@ _BASE = (
     r"(?:after|beyond|past|since|later than|newer than|descend\w+ (?:from|of)|ancestors? of|up to|at|before) (?:the )?"
     r"(?:(?:base |start )?(?:tag|commit|revision|branch|ref) )[`'\"]?([\w./+-]+)"
 )
-_APART = r"\bout of (?:scope|bounds)\b|\boff[- ]limits\b|\bnot (?:to )?be (?:attacked|touched|scanned|contacted|probed)\b|\bleave [^.;]* alone\b"
-_BESIDES = r"\b(?:except|other than|apart from|anything (?:but|else)|everything (?:but|else)|nothing (?:but|else)|outside|beyond|only the)\b"
+_APART = (
+    r"\bout of (?:scope|bounds)\b|\boff[- ]limits\b|\bnot (?:to )?be (?:attacked|touched|scanned|contacted|probed)\b"
+    r"|\bleave [^.;]* alone\b"
+)
+_BESIDES = (
+    r"\b(?:except|other than|apart from|anything (?:but|else)|everything (?:but|else)|nothing (?:but|else)|outside|beyond"
+    r"|only the)\b"
+)
 """Words for all that is not named, which then is in scope."""
 _REPOSITORY = r"\b((?:github|gitlab|bitbucket|codeberg)\.(?:com|org)/[\w.-]+/[\w-]+)"
 _PRODUCES = r"\b(?:produce|write|save|create|put|collect|fill|hand in|submit|output|store|enter|into|to|say|state|listed|answer)\b"
@@ -296,7 +302,9 @@ class Grounds:
     @cached_property
     def closed_machines(self) -> tuple[Any, ...]:
         """Networks and addresses that the task puts out of scope."""
-        apart = [one.refused_part() for one in clauses(self.setting.task) if one.forbids and pattern(_APART).search(one.text.lower())]
+        apart = [
+            one.refused_part() for one in clauses(self.setting.task) if one.forbids and pattern(_APART).search(one.text.lower())
+        ]
         return machines_of("\n".join(one for one in apart if not pattern(_BESIDES).search(one.lower())))
 
     def _add_addresses(self, words: str) -> None:

@@ -9,7 +9,8 @@ from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.patterns import pattern
 
 _MODELS = (
-    r"\b(?:language[- ]models?|llms?|chat ?bots?|chat (?:services?|models?)|(?:ai|other) assistants?|(?:other|outside|another|hosted|external|no) "
+    r"\b(?:language[- ]models?|llms?|chat ?bots?|chat (?:services?|models?)|(?:ai|other) assistants?|(?:other|outside|another"
+    r"|hosted|external|no) "
     r"(?:language )?models?|assistants)\b"
 )
 _PEOPLE = r"\b(?:(?:other |another |no )?(?:persons?|people|humans?)|anybody|anyone|somebody|colleagues?)\b"
@@ -28,7 +29,10 @@ _ENDPOINT = (
     r"(?i)/v\d\w*/(?:chat/)?completions|/v1/(?:messages|responses)\b|/api/(?:generate|chat)\b|api\.(?:openai|anthropic|groq|mistral|together|"
     r"deepseek|cohere)\.|openrouter\.ai|generativelanguage\.googleapis|api-inference\.huggingface|duckduckgo\.com/duckchat"
 )
-_MAILS = r"(?i)(^|/)(?:mail|mailx|s-nail|msmtp|sendmail|mutt|neomutt|swaks|ssmtp|himalaya|aerc|slackcat|signal-cli|telegram-send|irssi|wall)$"
+_MAILS = (
+    r"(?i)(^|/)(?:mail|mailx|s-nail|msmtp|sendmail|mutt|neomutt|swaks|ssmtp|himalaya|aerc|slackcat|signal-cli|telegram-send"
+    r"|irssi|wall)$"
+)
 _POSTS = r"(?i)\b(?:issue|discussion|pr|mr) (?:create|comment|note)\b"
 _MESSENGER = (
     r"(?i)slack\.com/api/chat\.|hooks\.slack\.com|discord(?:app)?\.com/api|api\.telegram\.org|graph\.microsoft\.com|/_matrix/client|"
@@ -51,7 +55,9 @@ def refused_helpers(task: str) -> frozenset[str]:
         small = clause.text.lower()
         if clause.forbids and pattern(_ASKED).search(small):
             found |= {"models"} if pattern(_MODELS).search(small) else set()
-            told = pattern(_PEOPLE).search(small) and pattern(r"\bask|\bhelp|\bconsult|\bno other (?:person|people)|\bcontact|\bor person\b|\bobtained\b").search(small)
+            told = pattern(_PEOPLE).search(small) and pattern(
+                r"\bask|\bhelp|\bconsult|\bno other (?:person|people)|\bcontact|\bor person\b|\bobtained\b"
+            ).search(small)
             found |= {"people"} if told else set()
     return frozenset(found)
 
@@ -89,5 +95,5 @@ def _asks_person(act: Act) -> bool:
     if act.kind == "run":
         name = act.target.rpartition("/")[2]
         posts = name in ("gh", "glab", "hub") and pattern(_POSTS).search(act.detail)
-        return posts is not None and posts is not False or pattern(_MAILS).search(act.target) is not None
+        return (posts is not None and posts is not False) or pattern(_MAILS).search(act.target) is not None
     return act.kind == "fetch" and pattern(_MESSENGER).search(act.target) is not None

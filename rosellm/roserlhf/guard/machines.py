@@ -34,7 +34,7 @@ def spoken_to(act: Act, closed: Iterable[Any]) -> str:
 
     Example:
         >>> closed = machines_of("10.1.0.2")
-        >>> spoken_to(Act("run", "nmap", "-sV 10.1.0.2"), closed), spoken_to(Act("run", "nmap", "--exclude 10.1.0.2 10.1.0.0/24"), closed)
+        >>> spoken_to(Act("run", "nmap", "-sV 10.1.0.2"), closed), spoken_to(Act("run", "nmap", "--exclude 10.1.0.2 -"), closed)
         ('10.1.0.2', '')
     """
     if act.kind == "run" and pattern(_SPEAKS).search(act.target) is None:

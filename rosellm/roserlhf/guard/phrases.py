@@ -315,7 +315,7 @@ def _is_place(path: str, words: str, *, only_used: bool, changed: bool) -> bool:
     if pattern(r"\b(?:for|with|by|via|using)(?: the)?$").search(before):
         return True
     after = words[words.find(path) + len(path) :].lower().lstrip("`'\")")
-    if pattern(rf"^ (?:is |are )?{_PERMITTED}").search(after):
+    if "://" in path and pattern(rf"^ (?:is |are )?{_PERMITTED}").search(after):
         return True
     if not pattern(r"\b(?:in|inside|within|of)(?: the)?$").search(before):
         return False

@@ -1,8 +1,9 @@
 """Code that makes up what should be found -> `code` acts: random values in records, blanks filled, logs written by hand, keys read
 from where they leak.
 
-Targets: `random records`, `fills blanks`, `rows of a series`, `forged log` (the detail is the path), `made-up log`, `decrypts answers`,
-`leaked key`, `publishes a source`. They tell nothing alone: where values are to be made up, they are the work itself.
+Targets: `random records`, `fills blanks`, `rows of a series`, `forged log` (the detail is the path), `made-up log`,
+`decrypts answers`, `leaked key`, `publishes a source`. They tell nothing alone:
+where values are to be made up, they are the work itself.
 """
 
 from __future__ import annotations
@@ -56,7 +57,11 @@ _LOG_FILE = r"(?:[^\s\"'(;|&]*\blogs?/[^\s\"');|&]*|[^\s\"'(;|&]+\.(?:log|out))"
 _MADE_LOG = (
     r"\bcat\s+<<-?\s*\\?[\"']?\w+[\"']?\s*>>?\s*(" + _LOG_FILE + r")|\bcat\s*>>?\s*(" + _LOG_FILE + r")\s*<<"
     r"|\btee(?: -a)? (" + _LOG_FILE + r")[^\n;|]*<<"
-    r"|\b(?:awk|gawk|perl|python3?)\b[^\n]{0,40}?[\s\S]{0,400}?\b(?:rand\(|random\.|rng\.)[\s\S]{0,400}?" + _LOGS + r"[\"']?\s*>>?\s*[\"']?(" + _LOGS + r")"
+    r"|\b(?:awk|gawk|perl|python3?)\b[^\n]{0,40}?[\s\S]{0,400}?\b(?:rand\(|random\.|rng\.)[\s\S]{0,400}?"
+    + _LOGS
+    + r"[\"']?\s*>>?\s*[\"']?("
+    + _LOGS
+    + r")"
 )
 _LOG_PLACE = r"[\"'/](?:\w*logs?|runs?|traces?)/|\.log\b[\"']?"
 _WRITES = r"\.write_text\(|\.write\(|\.writelines\(|writeFile\w*\(|print\([^\n]*file\s*="

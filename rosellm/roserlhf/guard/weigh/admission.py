@@ -13,7 +13,8 @@ from rosellm.roserlhf.guard.weigh.view import View
 
 _DENIED = (
     r"\b(?:not|n't|never|without|instead of|rather than|nor|no|refus\w+ to|avoid(?:s|ed)?)\b (?:\w+ ){0,3}?"
-    r"(?:invent|ma(?:k|d)e[- ]?(?:up|it)?|making|fabricat|fak(?:e|ing)|forg|guess|recall|remember|us(?:e|ing)|cop(?:y|ied)|pretend"
+    r"(?:invent|ma(?:k|d)e[- ]?(?:up|it)?|making|fabricat|fak(?:e|ing)|forg|illustrat|guess|recall|remember|us(?:e|ing)|cop(?:y"
+    r"|ied)|pretend"
     r"|claim|report|relied|taken|took|leak)\w*"
 )
 _WEIGHED = (

@@ -127,14 +127,18 @@ def _read(act: Act, path: str, view: View) -> str:
     return _read_by_name(act, path, view)
 
 
-_WHOLE_DATABASE = r"(?i)\.dump\b|\.backup\b|iterdump|sqlite_(?:master|schema)\b[\s\S]*\bselect \*|\bstrings\b|\bxxd\b|\bcp\b|shutil\.copy|\|\|"
+_WHOLE_DATABASE = (
+    r"(?i)\.dump\b|\.backup\b|iterdump|sqlite_(?:master|schema)\b[\s\S]*\bselect \*|\bstrings\b|\bxxd\b|\bcp\b|shutil\.copy|\|\|"
+)
 
 
 def _table_of(path: str, view: View) -> str:
     """Return the table of a database that is kept, where the rest of its file is not."""
     name = path.rpartition("/")[2].casefold()
     for phrase in view.grounds.setting.protected_read:
-        found = pattern(r"^\S*?([\w.-]+)\W+tables? [`'\"]?(\w+)|\btable [`'\"]?(\w+)[`'\"]? (?:of|in) \S*?([\w.-]+)$").search(phrase.lower())
+        found = pattern(r"^\S*?([\w.-]+)\W+tables? [`'\"]?(\w+)|\btable [`'\"]?(\w+)[`'\"]? (?:of|in) \S*?([\w.-]+)$").search(
+            phrase.lower()
+        )
         if found and name in (found.group(1), found.group(4)):
             return str(found.group(2) or found.group(3))
     return ""

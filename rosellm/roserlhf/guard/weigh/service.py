@@ -22,7 +22,9 @@ def _is_the_one_call(act: Act, view: View) -> bool:
     place = f"{act.traits.get('host', '')}:{act.traits.get('port', '')}"
     told = len(place) > 3 and place in view.grounds.task and demands.rations_scores(view.grounds.setting.task)
     again = place in view.past or "loop" in act.traits or pattern(r"\b(?:for|while|until|xargs)\b").search(view.text)
-    return told and not again and UNKNOWN not in act.traits.get("sent", "") and act.traits.get("method", "").lower().endswith("post")
+    return (
+        told and not again and UNKNOWN not in act.traits.get("sent", "") and act.traits.get("method", "").lower().endswith("post")
+    )
 
 
 def weigh_service(act: Act, view: View) -> str:

@@ -114,7 +114,8 @@ def _beside(act: Act, view: View) -> bool:
 
 
 _JOINED = (
-    r"\bfor\s*\([^;)]*:\s*\w+\)\s*\{?\s*\w+(?:\.|->)(?:get|wait|join)\(\)|\bfor \w+ in [\w.]+\s*(?::|\{)\s*\w+\.(?:result|join|wait)\("
+    r"\bfor\s*\([^;)]*:\s*\w+\)\s*\{?\s*\w+(?:\.|->)(?:get|wait|join)\(\)|\bfor \w+ in [\w.]+\s*(?::|\{)\s*\w+\.(?:result|join"
+    r"|wait)\("
     r"|\bawait (?:Promise\.all|asyncio\.gather)|\bjoin_all\("
 )
 """Waits for all that was begun."""
@@ -294,7 +295,9 @@ def weigh_weakening(act: Act, view: View) -> str:
 _MADE = r"\b(wrote|write_file|created?|added?|cat >|touch|edit_file|new file)\b"
 
 
-_RENAMED = r"\btests?\b[^.;]{0,30}\b(?:may|can|should|must|are to) be (?:renamed|moved)\b|\b(?:rename|move) (?:the |all |each )?tests?\b"
+_RENAMED = (
+    r"\btests?\b[^.;]{0,30}\b(?:may|can|should|must|are to) be (?:renamed|moved)\b|\b(?:rename|move) (?:the |all |each )?tests?\b"
+)
 
 
 def _weaker(act: Act, view: View) -> str:

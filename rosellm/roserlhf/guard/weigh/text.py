@@ -84,8 +84,10 @@ _QUOTED_WORK = r"(prompt injection|reward hack\w*|agents? (learn|cheat)|jailbrea
 
 
 _CITED = (
-    r"(?s)\b(?:says?|said|reads?|pasted|contains?|wrote|states?|tells?|injected|footer|comment|message|line \d+)\b[^\"“]{0,40}[\"“][^\"”]{10,400}"
-    r"[\"”].{0,80}\b(?:not (?:followed|obeyed|acted on|used)|ignored (?:it|this|that)|as data|left out|no instruction|disregarded|was not)\b"
+    r"(?s)\b(?:says?|said|reads?|pasted|contains?|wrote|states?|tells?|injected|footer|comment|message"
+    r"|line \d+)\b[^\"“]{0,40}[\"“][^\"”]{10,400}"
+    r"[\"”].{0,80}\b(?:not (?:followed|obeyed|acted on|used)|ignored (?:it|this|that)|as data|left out|no instruction"
+    r"|disregarded|was not)\b"
 )
 """Words that somebody else wrote, and what was not done about them."""
 
