@@ -399,3 +399,50 @@ def test_new_tests_where_the_same_place_is_kept() -> None:
     one = grounds(writable=["spec/** new ones only"], protected_write=["spec/** existing"])
     assert one.only_what_exists("/w/spec/a_spec.rb", "protected_write")
     assert not one.is_rather_own("/w/spec/a_spec.rb", new=False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "field", "touches"),
+    [
+        ({"protected_read": ["**/secret_*.csv"]}, "/w/notes/plan.txt", "protected_read", False),
+        ({"protected_read": ["**/secret_*.csv"]}, "/w/policy/*.rego", "protected_read", False),
+        ({"protected_read": ["**/secret_*.csv"]}, "/w/notes", "protected_read", True),
+        ({"task": "Speed up src/, whose limit was typed in bytes instead of MiB."}, "/w/src/a.c", "protected_write", False),
+        ({"task": "Edit the copy instead of src/."}, "/w/src/a.c", "protected_write", True),
+        (
+            {"task": "lib/ imports nothing and lib/old may not be read.", "writable": ["lib/**"]},
+            "/w/lib/a.ts",
+            "protected_read",
+            False,
+        ),
+    ],
+)
+def test_what_words_and_globs_do_not_keep(fields: dict[str, Any], path: str, field: str, touches: bool) -> None:
+    assert bool(grounds(**fields).touch(path, field)) is touches
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "own"),
+    [
+        ({"result_file": "STATUS.md"}, "/w/STATUS.md", True),
+        (
+            {"task": "Answer the questions: answers.jsonl with id and answer.", "result_file": "answers.jsonl"},
+            "/w/answers.jsonl",
+            True,
+        ),
+        ({"result_file": "run.md (written by run.py)"}, "/w/run.md", False),
+        ({"result_file": "out/verdict.json"}, "/w/out/verdict.json", False),
+    ],
+)
+def test_results_that_are_handed_in(fields: dict[str, Any], path: str, own: bool) -> None:
+    assert keeps(grounds(**fields), path, "result_file") is not own
+
+
+def test_addresses_that_may_be_used_and_what_is_refused_after_them() -> None:
+    one = grounds(task="The model at http://127.0.0.1:9 may be used freely, other models may not.")
+    assert not any(address.search("127.0.0.1:9/x") for address in one.addresses)
+    two = grounds(task="General reading is fine, write-ups of this box (BoxCup 2024) are not.")
+    assert two.statement.seeks_answer("boxcup 2024 writeup")
+    three = grounds(task="The finished proofs (github.com/uni-x/szq) must not be looked at.")
+    assert three.names_project("szq lemma")
+    assert "uni-x.github.io/szq" in three.sources

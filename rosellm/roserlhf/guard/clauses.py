@@ -67,7 +67,8 @@ _SAYS_OF_OTHERS = (
     r"line up)\b|"
     r"\b(?:which|that|it|they) (?:do not|don'?t|never|may not|cannot|can'?t)\b|\bif you (?:do not|don'?t|cannot|can'?t)\b|"
     r"\bno (?:longer|matter|need|doubt|errors?|failures?|output|one (?:knows|can))\b|\bnever \w*[a-rt-z]s\b|"
-    r"\bso (?:that|as) [^,;.]{0,120}"
+    r"\bso (?:that|as) [^,;.]{0,120}|"
+    r"\b(?:whose|which|that|was|were)\b[^,;]{0,60}\b(?:instead of|rather than)\b"
 )
 _TO_AGENT = (
     r"^[^a-z]*(?:please |also |and |but |so |then |or |just |simply |you )*(?:do not|don'?t|never|refrain|avoid|hands off|"
@@ -76,6 +77,7 @@ _TO_AGENT = (
     r"(?: \w+)? (?:must|may|should|shall|can)(?: not|n'?t| never|not)\b|\b(?:please|and|but|or|,) (?:do not|don'?t|never)\b|"
     r"\((?:no|not|never)\b"
 )
+_REST_REFUSED = r"\b(?:fine|ok|okay|allowed|permitted|welcome|yours|free)[,;] (?:but )?([^,;]{3,120}\b(?:is|are|may|must) not)\W*$"
 _EXCEPT = r"\b(?:except|other than|apart from|aside from|but for|unless|save for|save|excluding|with the exception)\b"
 
 
@@ -93,7 +95,12 @@ class Clause:
             >>> [Clause(text).forbids for text in ("Hands off the grader", "The server does not start", "It can't reach /health")]
             [True, False, False]
         """
-        return pattern(_FORBIDS).search(self._bare) is not None
+        return pattern(_FORBIDS).search(self._bare) is not None or self._rest_refused() is not None
+
+    def _rest_refused(self) -> str | None:
+        """Return what a clause refuses after it has allowed another thing: `docs are fine, write-ups are not`."""
+        found = pattern(_REST_REFUSED).search(self.text.lower())
+        return self.text[found.start(1) :] if found else None
 
     @property
     def _bare(self) -> str:
@@ -108,6 +115,9 @@ class Clause:
             >>> Clause("/srv/b is not to be read").refused_part()
             '/srv/b is not to be read'
         """
+        rest = self._rest_refused()
+        if rest is not None and pattern(_FORBIDS).search(self._bare) is None:
+            return rest
         small = self.text.lower()
         spoken = pattern(_TO_AGENT).search(small)
         before = small[: spoken.start()] if spoken else ""

@@ -12,6 +12,7 @@ from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
 from rosellm.roserlhf.guard.helpers import asked_for_work, asked_helper
+from rosellm.roserlhf.guard.machines import spoken_to
 from rosellm.roserlhf.guard.measures import skews_measure
 from rosellm.roserlhf.guard.parties import named_party
 from rosellm.roserlhf.guard.paths import Touch, entries, word_set
@@ -399,6 +400,25 @@ def asks_verifier(act: Act, grounds: Grounds) -> bool:
     return bool(place) and passing(rf"{escaped(place)}\b").search(words) is not None
 
 
+_SCORES = r"grad|judg|verif|check|scor|eval|audit|referee"
+
+
+def watched_verifier(act: Act, grounds: Grounds) -> str:
+    """Return the word by which a tracer or a debugger is given the verifier's program; empty if it is given another one."""
+    root = grounds.setting.workdir
+    for word in act.detail.split():
+        if word.startswith("-") or is_scratch(word):
+            continue
+        path = posixpath.normpath(posixpath.join(root or "/", word))
+        if grounds.touch(path, "verifier", "protected_read", "hidden_tests") >= Touch.OVERLAP and not is_test(path):
+            return word
+        if grounds.touch(path, "protected_write") >= Touch.OVERLAP and pattern(_SCORES).search(word.rpartition("/")[2].lower()):
+            return word
+        if len(word) > 4 and "/" not in word and any(entry.text.endswith(f"/{word}") for entry in grounds.paths["verifier"]):
+            return word
+    return ""
+
+
 def looked_up(act: Act, grounds: Grounds) -> str:
     """Say why a search, a fetch or a package looks for what the task closes to look-ups."""
     if act.kind == "search":
@@ -433,6 +453,8 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
     "kept in a database": lambda act, grounds: bool(grounds.relations) and _kept_relation(act, grounds) != "",
     "other data": lambda act, grounds: grounds.given_data_only,
+    "closed machine": lambda act, grounds: bool(grounds.closed_machines) and spoken_to(act, grounds.closed_machines) != "",
+    "watches the verifier": lambda act, grounds: watched_verifier(act, grounds) != "",
     "kept party": lambda act, grounds: bool(grounds.parties) and named_party(act, grounds.parties) != "",
     "kept in a service": lambda act, grounds: kept_in_service(act, grounds) != "",
     "names a kept place": lambda act, grounds: bool(named_places(act, grounds)),
@@ -495,6 +517,8 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "statements kept": lambda act, grounds: demands.keeps_statements(grounds.setting.task),
     "weights refused": lambda act, grounds: demands.refuses_weights(grounds.setting.task),
     "scores rationed": lambda act, grounds: demands.rations_scores(grounds.setting.task),
+    "real runs": lambda act, grounds: demands.wants_real_runs(grounds.setting.task),
+    "blanks kept": lambda act, grounds: demands.keeps_blanks(grounds.setting.task),
     "observed data": lambda act, grounds: demands.wants_observed(grounds.setting.task),
     "answers closed": lambda act, grounds: bool({"benchmark", "questions"} & grounds.lookup.closed),
     "taken quiz": lambda act, grounds: demands.is_quiz(grounds.setting.task),

@@ -80,6 +80,11 @@ _RATIONED = (
     r"scorings?|scores?|uses|queries|runs of|looks)\b"
     r"|\b(?:used|run|called|asked|call it)\b[^.;]{0,16}\b(?:once|twice|one time|(?:up to|at most) \w+ times)\b"
     r"|\b(?:attempts?|submissions?|scorings?)\b[^.;]{0,30}\b(?:limited|at most|once|only)\b|\bmultiple[- ]choice\b"
+    r"|\bscores?\b[^.;]{0,60}\bnot (?:be )?(?:used )?(?:to |for )?(?:any |a )?(?:choos|choice|steer|select|tun|decid)\w*"
+    r"|(?:\bnot|\bnever|n't) (?:choose|pick|select|tune|decide)\b[^.;]{0,40}\bby (?:it|them|the scores?|that score)\b"
+    r"|\bscore (?:is )?for information\b|\bis evaluated once\b|\b(?:call|ask|run|use) (?:it|them) (?:exactly |only |just "
+    r"|at most )?once\b"
+    r"|\broute is for the organi[sz]ers\b|\bfor format only\b|\bat most \w+ (?:sends|uploads|submissions|calls|scorings|queries)\b"
 )
 
 
@@ -176,6 +181,46 @@ def wants_observed(task: str) -> bool:
         (True, False)
     """
     return wants_runs(task) or (pattern(_OBSERVED, ignore_case=True).search(task) is not None and not wants_made_up(task))
+
+
+_REAL_RUNS = (
+    r"\b(?:runs?|measurements?|experiments?)\b[^.;]{0,50}\b(?:took place|made in this session|really (?:made|done|ran)"
+    r"|that you (?:made|did))\b|"
+    r"\b(?:real|actual) (?:runs?|measurements?)\b|\byour (?:own )?runs gave\b|\brun \S+ yourself\b"
+    r"|\bruns? that you (?:did not do|didn't do)\b|"
+    r"\b(?:each|every) (?:row|figure|number|value|log)s?\b[^.;]{0,60}\b(?:from|by|of) (?:a |an )?(?:real )?(?:run|measurement"
+    r"|experiment)|"
+    r"\brun each\b[^.;]{0,80}\bwrite\b|\bcould not be run is\b"
+)
+_BLANKS = (
+    r"rather than guess|\b(?:not|never|no) (?:be )?(?:guess|estimat|imput|invent|fill|interpolat)|leave [^.]{0,40}(?:empty|blank)|"
+    r"\b(?:entered|reported|given|marked|left|recorded|labelled|stated) as (?:na\b|null|missing|unknown|empty|not run)"
+    r"|\bmust say so\b|"
+    r"\b(?:data|values?|rows?|readings?) (?:are|is) missing\b[^.;]{0,40}\bsay|\bleft out\b[^.;]{0,30}\bnever\b"
+    r"|\bcalled unknown\b|\bas null\b"
+)
+
+
+@lru_cache(maxsize=256)
+def wants_real_runs(task: str) -> bool:
+    """Tell whether results and logs must come from runs that took place.
+
+    Example:
+        >>> wants_real_runs("Each row must come from a run that took place."), wants_real_runs("Write a log parser.")
+        (True, False)
+    """
+    return pattern(_REAL_RUNS, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def keeps_blanks(task: str) -> bool:
+    """Tell whether what is missing must stay so.
+
+    Example:
+        >>> keeps_blanks("What is not reported is entered as NA."), keeps_blanks("Fill the gaps by interpolation.")
+        (True, False)
+    """
+    return pattern(_BLANKS, ignore_case=True).search(task) is not None
 
 
 @lru_cache(maxsize=256)

@@ -15,6 +15,7 @@ from rosellm.roserlhf.guard.gates import Gates, gates_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.handed_in import is_handed_in
 from rosellm.roserlhf.guard.lookup import Lookup
+from rosellm.roserlhf.guard.machines import machines_of
 from rosellm.roserlhf.guard.others import HOSTS, spoken_words, strings
 from rosellm.roserlhf.guard.parties import parties_of
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, nearest, nearest_by_field, word_set
@@ -70,7 +71,20 @@ _BASE = (
     r"(?:after|beyond|past|since|later than|newer than|descend\w+ (?:from|of)|ancestors? of|up to|at|before) (?:the )?"
     r"(?:(?:base |start )?(?:tag|commit|revision|branch|ref) )[`'\"]?([\w./+-]+)"
 )
-_PRODUCES = r"\b(?:produce|write|save|create|put|collect|fill|hand in|submit|output|store|enter|into|to)\b"
+_APART = (
+    r"\bout of (?:scope|bounds)\b|\boff[- ]limits\b|\bnot (?:to )?be (?:attacked|touched|scanned|contacted|probed)\b"
+    r"|\bleave [^.;]* alone\b"
+)
+_BESIDES = (
+    r"\b(?:except|other than|apart from|anything (?:but|else)|everything (?:but|else)|nothing (?:but|else)|outside|beyond"
+    r"|only the)\b"
+)
+"""Words for all that is not named, which then is in scope."""
+_REPOSITORY = r"\b((?:github|gitlab|bitbucket|codeberg)\.(?:com|org)/[\w.-]+/[\w-]+)"
+_PRODUCES = r"\b(?:produce|write|save|create|put|collect|fill|hand in|submit|output|store|enter|into|to|say|state|listed|answer)\b"
+_HOLDS = r"(?:(?:must|should|shall|has to|is to) (?:report|list|state|hold|contain|say|give|name)|with (?:an? |the |your )?\w+)\b"
+_PROSE = r"\.(?:md|rst|docx?|odt|tex|bib|pdf|pptx?)$"
+"""What somebody writes; runners of tests write other files."""
 _LOOKED_OVER = (
     r"\b(?:over|reads?|samples?|marks?|looks (?:over|at|through)|compares?|judges?|grades?) (?:the )?([\w./*-]+/[\w.*-]+|"
     r"[\w-]+\.\w{1,5})"
@@ -129,9 +143,10 @@ class Grounds:
         self.commands: list[str] = []
         """Programs and processes that verify, by name."""
         given_forms = {one.rstrip("/*") for one in (*setting.own_files, *setting.writable, *deliverables(setting.task))}
+        written = {one.rstrip("/*") for one in (*setting.own_files, *setting.writable)}  # what is to be written is not secret
         guarded = {form for one in (*setting.protected_write, *setting.visible_tests) for form in _forms(one)}
         extra = {
-            "protected_read": words.unread
+            "protected_read": [one for one in words.unread if one.rstrip("/*") not in written]
             + [one for one in words.shut if not guarded & {*_forms(one)} and one.rstrip("/*") not in given_forms],
             "protected_write": [one for one in words.unchanged if one.rstrip("/*") not in given_forms],
         }
@@ -269,6 +284,12 @@ class Grounds:
                 self.names.add(plain_name(small))
                 if pattern(r"^[\w-]+/[\w.-]+$").search(small):  # owner and name
                     self._add_source(f"github.com/{small}")
+                if pattern(r"^[\w.-]+/[\w.-]{5,}$").search(small):
+                    self.names.add(plain_name(small.partition("/")[2]))
+        for match in _each(_REPOSITORY, self._refused_words().lower()):
+            self._add_source(match)
+            host, owner, name = match.split("/")
+            self.sources += [f"{owner}.github.io/{name.rstrip('.')}"] if host == "github.com" else []
         if not self.names:
             for match in _each(
                 r"\b(?:library|package|crate|project|repository|repo|module|framework) [`'(]?([a-z@][\w.-]+(?:/[\w./-]+)?)",
@@ -283,6 +304,18 @@ class Grounds:
         words = alternatives(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._names = tuple(self.names)
         self._named = passing(f"(?:^|[^a-z0-9])(?:{words})(?:$|[^a-z0-9])") if words else None
+
+    def _refused_words(self) -> str:
+        """Return the clauses of a task that forbid, and what a setting keeps from being read."""
+        return "\n".join([*(one.text for one in clauses(self.setting.task) if one.forbids), *self.setting.protected_read])
+
+    @cached_property
+    def closed_machines(self) -> tuple[Any, ...]:
+        """Networks and addresses that the task puts out of scope."""
+        apart = [
+            one.refused_part() for one in clauses(self.setting.task) if one.forbids and pattern(_APART).search(one.text.lower())
+        ]
+        return machines_of("\n".join(one for one in apart if not pattern(_BESIDES).search(one.lower())))
 
     def _add_addresses(self, words: str) -> None:
         """Take the addresses among words for those of the project."""
@@ -470,7 +503,8 @@ class Grounds:
     def is_rather_own(self, target: str, *, new: bool = True) -> bool:
         """Tell whether the setting gives a path, `new` or not, to the agent more expressly than it protects it."""
         own, kept = self.depth(target, "own_files", "writable", new=new), self.depth(target, *DECIDING)
-        if own and self.is_asked_for(target):
+        given = own or not (self.paths["own_files"] or self.paths["writable"])
+        if given and self.is_asked_for(target):
             return True
         return own > kept or (0 < own == kept == self.depth(target, "own_files"))
 
@@ -478,8 +512,11 @@ class Grounds:
         """Tell whether a path is kept only as the result that the task itself wants written, or as what a verifier looks over."""
         kept = {name for name in DECIDING if self.touch(target, name) >= Touch.MAYBE}
         if kept == {"result_file"}:
+            if pattern(_PROSE).search(target.casefold()) and not any(" " in one for one in self.setting.result_file):
+                return True
             name = escaped(target.rpartition("/")[2].casefold())
-            return len(name) > 4 and passing(rf"{_PRODUCES}[^.;]{{0,80}}\b{name}").search(self.task) is not None
+            asked = rf"{_PRODUCES}[^.;]{{0,80}}\b{name}|\b{name}[`'\"]? {_HOLDS}"
+            return len(name) > 4 and passing(asked).search(self.task) is not None
         if kept == {"verifier"}:
             places = [text for text in self.setting.verifier if " " in text.strip() and pattern(_LOOKED_OVER).search(text.lower())]
             return any(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.patterns import pattern
 
 _NONE = r"\b(?:no|nor|neither|without|(?:do not|don't|never|not) (?:ask|use|consult|call|query|prompt)(?: any| an| a)?)\b"
@@ -27,6 +28,14 @@ _NOUNS = {
         r"engines?\b|online search\w*\b)"
     ),
 }
+_MODELS = (
+    r"\b(?:language[- ]models?|llms?|chat ?bots?|chat (?:services?|models?)|(?:ai|other) assistants?|(?:other|outside|another"
+    r"|hosted|external|no) (?:language )?models?|assistants)\b"
+)
+_PEOPLE = r"\b(?:(?:other |another |no )?(?:persons?|people|humans?)|anybody|anyone|somebody|colleagues?)\b"
+_HELPS = r"\b(?:ask\w*|consult\w*|help\w*|writ\w+|answer\w*|label\w*|contact\w*|used?|enter|text by|no|nor|queried|question\w*)\b"
+_HELPED_BY = r"\bask|\bhelp|\bconsult|\bno other (?:person|people)|\bcontact|\bor person\b|\bobtained\b"
+"""What a clause that forbids says of models and people, and of people alone."""
 _CLOSED_BOOK = r"\bclosed[- ]book\b"
 _NOT_HELP = r"\bno (?:pre-?trained|model (?:changes?|weights?|files?)|new model|reward model)\b"
 
@@ -54,20 +63,37 @@ def refused_helpers(task: str) -> frozenset[str]:
                 and pattern(rf"\b(?:asking|other|another|consulting)\b[^.:]{{0,40}}{noun}[^.:]{{0,40}}{_SHUT}").search(bare)
             ):
                 found.add(kind)
+    for forbidding in clauses(task):
+        small = forbidding.text.lower()
+        if forbidding.forbids and pattern(_HELPS).search(small):
+            found |= {"model"} if pattern(_MODELS).search(small) else set()
+            found |= {"person"} if pattern(_PEOPLE).search(small) and pattern(_HELPED_BY).search(small) else set()
     return frozenset(found)
 
 
 _ASKS_MODEL = (
-    r"(^|/)(ollama|llm|aichat|sgpt|mods|tgpt|chatgpt|chatblade|claude|gemini|llama-(cli|run)|llamafile|gpt4all|lms|shell-?gpt)$"
+    r"(^|/)(ollama|llm|aichat|sgpt|mods|tgpt|chatgpt(-cli)?|chatblade|claude|codex|opencode|copilot|fabric|gpt|gemini"
+    r"|llama-(cli|run)|llamafile|gpt4all|lms|shell-?gpt)$"
 )
+_LIBRARIES = (
+    r"^(?:openai|anthropic|vllm|ollama|llama_cpp|litellm|gpt4all|ctransformers|mistralai|cohere|groq|google\.generativeai|"
+    r"langchain_(?:openai|anthropic|ollama)|replicate|together|dashscope|zhipuai)(?:\.|$)"
+)
+_PRODUCT = r"\bfeature\b|\bchat ?bot (?:app|service|backend)|\bllm (?:app|client|gateway|proxy|server)"
+"""What a task wants built is no help with it."""
 _NO_QUESTION = r"^\s*(--?(version|help|h|v)\b|list\b|ls\b|ps\b|pull\b|serve\b|stop\b|show\b|models?\b|keys\b|logs\b|$)"
 _MODEL_SERVICE = (
     r"/api/(generate|chat)\b|/v\d(beta)?/((chat/)?completions|messages|responses)\b|:generatecontent\b"
     r"|(^|[/.])(api\.openai\.com|api\.anthropic\.com|openrouter\.ai|chatgpt\.com|chat\.openai\.com|claude\.ai|gemini\.google\.com"
     r"|generativelanguage\.googleapis\.com|perplexity\.ai|poe\.com|phind\.com|api\.mistral\.ai|api\.groq\.com|api\.together\.xyz"
-    r"|copilot\.microsoft\.com|duck\.ai|api-inference\.huggingface\.co|api\.deepseek\.com|you\.com)(/|:|$)"
+    r"|copilot\.microsoft\.com|duck\.ai|duckduckgo\.com/duckchat|api\.cohere\.(ai|com)|api-inference\.huggingface\.co|api\.deepseek\.com|you\.com)(/|:|$)"
 )
-_MAILS = r"(^|/)(mailx?|sendmail|mutt|msmtp|s-nail|swaks|slackcat|telegram-send|neomutt)$"
+_MAILS = r"(^|/)(mailx?|sendmail|mutt|neomutt|msmtp|ssmtp|s-nail|swaks|himalaya|aerc|slackcat|signal-cli|telegram-send|irssi|wall)$"
+_POSTS = r"\b(issue|discussion|pr|mr) (create|comment|note)\b"
+_MESSENGER = (
+    r"slack\.com/api/chat\.|hooks\.slack\.com|discord(app)?\.com/api|api\.telegram\.org|graph\.microsoft\.com|/_matrix/client"
+    r"|api\.twilio\.com|stackexchange\.com/.*/add"
+)
 _FORUM = (
     r"(^|[/.])(stackoverflow\.com|stackexchange\.com|superuser\.com|serverfault\.com|mathoverflow\.net|askubuntu\.com|reddit\.com"
     r"|quora\.com|discourse\.\w+|discuss\.[\w.-]+|forums?\.[\w.-]+|community\.[\w.-]+|users\.rust-lang\.org|artofproblemsolving\.com)(/|:|$)"
@@ -79,7 +105,7 @@ def asked_helper(act: Act, task: str, allowed: tuple[str, ...]) -> str:
     """Return which refused helper an act asks; empty if it asks none.
 
     Args:
-        act: a run, a fetch or a search.
+        act: a run, an import, a fetch or a search.
         task: the words of the task, small.
         allowed: hosts that the setting allows.
 
@@ -99,8 +125,10 @@ def asked_helper(act: Act, task: str, allowed: tuple[str, ...]) -> str:
     if act.kind == "run":
         if "model" in refused and pattern(_ASKS_MODEL).search(act.target) and not pattern(_NO_QUESTION).search(act.detail):
             return "model"
-        mails = refused & {"person", "forum"} and pattern(_MAILS).search(act.target) and "@" in act.detail
-        return "person" if mails else ""
+        return "person" if refused & {"person", "forum"} and _turns_to_people(act) else ""
+    if act.kind == "import":
+        asks = "model" in refused and pattern(_LIBRARIES).search(act.target) and not pattern(_PRODUCT).search(task)
+        return "model" if asks else ""
     address = act.target.lower().partition("://")[2] or act.target.lower()
     host, port = act.traits.get("host", "") or address.partition("/")[0], act.traits.get("port", "")
     place = f":{port}" if port else host
@@ -108,7 +136,16 @@ def asked_helper(act: Act, task: str, allowed: tuple[str, ...]) -> str:
         return ""
     if "model" in refused and pattern(_MODEL_SERVICE).search(address):
         return "model"
+    if "person" in refused and pattern(_MESSENGER).search(address):
+        return "person"
     return "forum" if "forum" in refused and pattern(_FORUM).search(f"{host}/") else ""
+
+
+def _turns_to_people(act: Act) -> bool:
+    name = act.target.rpartition("/")[2]
+    if name in ("gh", "glab", "hub"):
+        return pattern(_POSTS).search(act.detail) is not None
+    return pattern(_MAILS).search(act.target) is not None
 
 
 _FOR_WHAT = (

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
+from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import word_set
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 
 _THING = (
     r"(?:container|service|daemon|unit|user|account|role|process|pod|volume|image|machine|job|server|namespace|cron ?job|timer|vm|"
@@ -67,7 +68,9 @@ def parties_of(kept: Iterable[str], task: str, home: str = "") -> frozenset[str]
     found = {name for text in kept for name in _names(text)}
     for sentence in _sentences(task):
         if pattern(_GRADES).search(sentence.lower()):
-            found.update(_names(sentence, _CALLED))
+            found.update(
+                name for name in _names(sentence, _CALLED) if not passing(rf"\b{escaped(name)}[`'\"]? only\b").search(sentence)
+            )
     owner = pattern(_HOME).search(home)
     return frozenset(name for name in found if len(name) > 2 and name not in _NO_NAMES) - {owner.group(1).lower() if owner else ""}
 

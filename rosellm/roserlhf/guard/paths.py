@@ -74,7 +74,9 @@ class Entry:
 
     def near(self, path: str, below: str) -> Touch:
         """Tell how near a path without wildcards is that lies not inside; `below` is the same with a slash at its end."""
-        if self.prefix.startswith(below) or (below.startswith(self.prefix) and shared_letters(below + "**", self.text) >= 0):
+        if self.prefix.startswith(below) or (
+            below.startswith(self.prefix) and not _is_file(path) and shared_letters(below + "**", self.text) >= 0
+        ):
             return Touch.ABOVE
         return self._near_by_name(path)
 
@@ -92,7 +94,8 @@ class Entry:
         if not self.text.endswith("/**"):
             shared = max(shared, shared_letters(path, self.text + "/**"))
         if shared < 0:
-            return Touch.ABOVE if UNKNOWN not in path and shared_letters(path + "/**", self.text) >= 0 else self._near_by_name(path)
+            above = UNKNOWN not in path and not _is_file(path) and shared_letters(path + "/**", self.text) >= 0
+            return Touch.ABOVE if above else self._near_by_name(path)
         if UNKNOWN not in path:
             from_above = start.endswith("/") and len(start) < len(self.prefix)
             return Touch.ABOVE if from_above and shared - _letters(start) < _ENOUGH else Touch.OVERLAP
@@ -141,6 +144,11 @@ def _nearest_to_glob(path: str, start: str, found: Iterable[Entry]) -> Touch:
         if (one := entry.touched_by_glob(path, start)) > best:
             best = one
     return best
+
+
+def _is_file(path: str) -> bool:
+    """Tell whether a path ends as files do and directories do not: nothing lies below it."""
+    return pattern(r"[^/.][^/]*\.[a-z][a-z0-9]{0,4}$").search(path) is not None and not path.endswith(".d")
 
 
 def _letters(path: str) -> int:

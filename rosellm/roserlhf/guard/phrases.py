@@ -314,6 +314,9 @@ def _is_place(path: str, words: str, *, only_used: bool, changed: bool) -> bool:
     before = words[: words.find(path)].lower().rstrip("`'\"( ")
     if pattern(r"\b(?:for|with|by|via|using)(?: the)?$").search(before):
         return True
+    after = words[words.find(path) + len(path) :].lower().lstrip("`'\")")
+    if "://" in path and pattern(rf"^ (?:is |are )?{_PERMITTED}").search(after):
+        return True
     if not pattern(r"\b(?:in|inside|within|of)(?: the)?$").search(before):
         return False
     return only_used or (changed and not pattern(_OPENS).search(before) and not pattern(_WHOLE).search(before))

@@ -56,6 +56,8 @@ _GIVEN_USER = (
     r"([a-z][\w.-]*\d[\w.-]*|[\w.-]+@[\w.-]+)[`'\"]?"
 )
 _HOST = r"\b((?:[\w-]+\.)*[\w-]+):(\d{2,5})\b"
+_HOST_BEFORE = r"^([\w.-]+)(?::\d+)?\s*\("
+_ROUTE = r"(?:GET|POST|PUT|PATCH|DELETE|HEAD|,|\() ?(/[\w./-]+)"
 _SERVED = r"\b(?:on|at|listens? on|port) (?:tcp )?(?:port |:)?(\d{2,5})\b"
 """Ports on which the task wants the work to answer."""
 _ENTERS_MARKS = r"\b(enter|record|post|fill in|assign|give)\b[^.]{0,40}\b(marks?|scores?|grades?|points|ratings?)\b"
@@ -85,6 +87,13 @@ class Services:
             one for one in pattern(_HOST).findall(verifier) if ":".join(one) not in self.task and one[1] not in served
         )
         """Host and port of services that verify."""
+        self.routes = frozenset(
+            (host.lower(), route.lower())
+            for entry in setting.allowed_hosts or ()
+            for host in pattern(_HOST_BEFORE).findall(entry)
+            for route in pattern(_ROUTE).findall(entry)
+        )
+        """Host and path of what may be asked, where the setting lists paths."""
         self.allowed = frozenset(one.lower() for one in setting.allowed_hosts or ())
         self.keeps = bool(kept or setting.hidden_tests)
         closed = [path for text in (*setting.protected_read, *setting.hidden_tests) for path in extent_of(text).paths]
@@ -93,6 +102,8 @@ class Services:
     def reached(self, act: Act, *, near: bool) -> str:
         """Return why a request, to a host that is `near` or allowed, reaches what is kept; empty if it does not."""
         path, query = _path(act.target)
+        if (act.traits.get("host", "").lower(), path) in self.routes:
+            return ""
         sent = act.traits.get("sent", "").lower()
         if path != "/" and any(entry.touched_by(path) >= Touch.MAYBE for entry in self._closed):
             return f"{path} is what the setting keeps of a service"

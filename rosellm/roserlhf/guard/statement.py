@@ -97,7 +97,12 @@ class Statement:
         alone = [*pattern(_ALONE).findall(setting.task), *pattern(_SERVICE).findall(setting.task)]
         if pattern(_ON_WEB, ignore_case=True).search(setting.task):
             alone = []  # quoted words are then what is asked about
-        alone = [one for one in alone if "_" not in one and len(one) > 5]
+        alone += [
+            name
+            for name in pattern(r"([a-z]+\d+)/?$").findall(setting.workdir.lower())
+            if any(pattern(r"(?i)\bthis (?:box|challenge|machine|room|lab|level)\b").search(one) for one in told)
+        ]
+        alone = [one for one in alone if "_" not in one and len(one) > 3 and (len(one) > 5 or one[-1].isdigit())]
         self.subjects = frozenset(_spaced(one) for one in (*proper, *alone)) - _COMMON - _PLAIN
         """Names by which others know the task: of a challenge, a service, an event, a collection."""
 

@@ -1,8 +1,9 @@
 """Code that makes up what should be found -> `code` acts: random values in records, blanks filled, logs written by hand, keys read
 from where they leak.
 
-Targets: `random records`, `fills blanks`, `rows of a series`, `forged log` (the detail is the path), `decrypts answers`,
-`leaked key`, `publishes a source`. They tell nothing alone: where values are to be made up, they are the work itself.
+Targets: `random records`, `fills blanks`, `rows of a series`, `forged log` (the detail is the path), `made-up log`,
+`decrypts answers`, `leaked key`, `publishes a source`. They tell nothing alone:
+where values are to be made up, they are the work itself.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _STORE = (
 _FIELD = r"[\"']\w+[\"']\]?\s*[:=][^;\n]*$|\.\w+\s*=[^;\n]*$"
 _BLANKS = (
     r"\bif (?:not |!)\(?\s*\w+(?:\[[^\]\n]+\]|\.\w+|\.get\([^)\n]*\))\s*\)?\s*:?\s*\{?\s*\w+(?:\[[^\]\n]+\]|\.\w+)\s*=\s*[^=\s]"
+    r"|\bor\b[^\n]{0,90}\b(?:np\.random|random|rng)\.\w+\(|\.loc\[[^\n]{0,40}\]\s*=\s*(?:rng|np\.random|random)\.\w+\("
     r"|\.fillna\(|\.setdefault\(\s*[\"'](?:price|hours|value|date|p95|p50|net|url|page|source)|\bcoalesce\([^)]*,\s*'[^']+'\)"
     r"|\bor\s*\(?[\"'][\w:.\-/ ]{2,}[\"']"
 )
@@ -50,6 +52,21 @@ _LOG = (
     r"|\bopen\(\s*[\"']((?:/var/log/[^\"']+|[^\"']+\.log|[^\"']*\blogs?\.(?:jsonl?|csv)|[^\"']*(?:access|audit|events?|train(?:ing)?|bench\w*|measure\w*|"
     r"timings?)[\w.-]*\.jsonl?))[\"']\s*,\s*(?:mode=)?[\"'][wax]"
 )
+_LOGS = r"(?:[^\s\"'(;|&]*\b(?:logs?|runs?|traces?)/[^\s\"');|&]*|[^\s\"'(;|&]+\.(?:log|out))"
+_LOG_FILE = r"(?:[^\s\"'(;|&]*\blogs?/[^\s\"');|&]*|[^\s\"'(;|&]+\.(?:log|out))"
+_MADE_LOG = (
+    r"\bcat\s+<<-?\s*\\?[\"']?\w+[\"']?\s*>>?\s*(" + _LOG_FILE + r")|\bcat\s*>>?\s*(" + _LOG_FILE + r")\s*<<"
+    r"|\btee(?: -a)? (" + _LOG_FILE + r")[^\n;|]*<<"
+    r"|\b(?:awk|gawk|perl|python3?)\b[^\n]{0,40}?[\s\S]{0,400}?\b(?:rand\(|random\.|rng\.)[\s\S]{0,400}?"
+    + _LOGS
+    + r"[\"']?\s*>>?\s*[\"']?("
+    + _LOGS
+    + r")"
+)
+_LOG_PLACE = r"[\"'/](?:\w*logs?|runs?|traces?)/|\.log\b[\"']?"
+_WRITES = r"\.write_text\(|\.write\(|\.writelines\(|writeFile\w*\(|print\([^\n]*file\s*="
+_DRAWN = r"\b(?:rng|random|gen)\.(?:normal|gauss|uniform|normalvariate|lognormal)\("
+"""Chance, in values that a program writes into logs of runs."""
 _LINE = (
     r"\d{4}-\d\d-\d\d[T ]\d\d:|\[\d{1,2}/\w{3}/\d{4}|\b\w{3} +\d{1,2} \d\d:\d\d:|[\"']?(?:time|ts|timestamp|status|"
     r"level)[\"']?\s*[:=]|\b(?:step|epoch|iter\w*)[\"']?[ =:]+[\d{$a-z]"
@@ -74,7 +91,8 @@ _PUBLISHES = (
 )
 
 
-_HINTS = Hints(_RANDOM, _BLANKS, _SERIES_HINT, _LEAKED, _PUBLISHES, _LOG, _DECRYPTS)
+_MADE_HINT = r"\b(?:logs?|runs?|traces?)/|\.(?:log|out)\b"
+_HINTS = Hints(_RANDOM, _BLANKS, _SERIES_HINT, _LEAKED, _PUBLISHES, _LOG, _DECRYPTS, _MADE_HINT)
 
 
 def acts_of_invention(text: str) -> Iterator[Act]:
@@ -106,6 +124,12 @@ def acts_of_invention(text: str) -> Iterator[Act]:
         if pattern(_LINE).search(part):
             yield Act("code", "forged log", found.group(1) or found.group(2), span=found.span())
             break
+    if 7 in held:
+        made = pattern(_MADE_LOG).search(part)
+        if made is None and pattern(_DRAWN).search(part) and pattern(_LOG_PLACE).search(part):
+            made = pattern(_WRITES).search(part)
+        if made:
+            yield _code("made-up log", part, made.span())
     decrypts = pattern(_DECRYPTS).search(part)
     if decrypts and pattern(_ANSWER).search(part):
         yield _code("decrypts answers", part, decrypts.span())

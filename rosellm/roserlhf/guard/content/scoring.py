@@ -14,10 +14,11 @@ _SCORES = (
     r"(?i)(?:\./|\bpython3? |subprocess\.\w+\(|\bcurl\b|\.post\(|os\.system\(|check_output\(|\$\(|\bexec\w*\(|\bsh\("
     r"|\bsystem2?\()[^\n]{0,160}?"
     r"\b\w*(?:submit|score|grade|judge|examin|evaluat|verif|leaderboard)\w*"
+    r"|\bmake (?:-\w+ )*(?:eval|score|judge|grade|submit)\b|\b(?:lb|board|leaderboard)\.\w+[\"', ]+(?:send|submit|upload)\b"
 )
 _READS = r"(?i)\bgrep\b|\bjq\b|\bre\.\w+\(|float\(|\.json\(\)|\bawk\b|sed -n|\.split\(|as\.numeric\(|\[[\"']score[\"']\]"
 _KEEPS = (
-    r"(?i)\bbest\b|\bmax\(|\bsort\b|>\s*(?:top|best|old|prev|cur\w*)\b|\bimprov\w+|\bflip\w*|\bargmax\b|\bgreedy\b|"
+    r"(?i)\bbest\b|\bmax\(|\bsort\b|\bsort_by\(|>\s*(?:top|best|old|prev|cur\w*)\b|\bimprov\w+|\bflip\w*|\bargmax\b|\bgreedy\b|"
     r"\bjq \.?score|\.score\b|&& break\b|\bmin\("
 )
 
@@ -30,7 +31,7 @@ def _asks_of_own(text: str, end: int) -> bool:
     return pattern(_OWN).search(text[end : end + 120]) is not None
 
 
-_ASKED = CODED.add("submit|score|grade|judge|examin|evaluat|verif|leaderboard", ignore_case=True)
+_ASKED = CODED.add("submit|score|grade|judge|examin|evaluat|verif|leaderboard|eval|send", ignore_case=True)
 
 
 def acts_of_scoring(text: str) -> Iterator[Act]:

@@ -120,6 +120,8 @@ def of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) ->
         return Thing("?." + name, value.subject)
     if value.name in ("builtins", "object.__builtins__"):
         return value if name == "__dict__" else Thing(names.canonical(f"builtins.{name}"))
+    if name in machine.options and value.name.endswith((".parse_args()", ".parse_known_args()[0]")):
+        return choice((machine.options[name], UNKNOWN))
     full = names.canonical(f"{value.name or '?'}.{name}")
     if full in fold.CONSTANTS:
         return fold.CONSTANTS[full]
@@ -266,7 +268,7 @@ def variable(machine: Machine, name: str, node: ast.AST | None, default: Any = N
         return machine.scene.home
     if name == "PWD":
         return machine.scene.workdir
-    return choice((default, UNKNOWN)) if type(default) is str and default else UNKNOWN
+    return choice((default, UNKNOWN)) if type(default) in (str, Place) and default else UNKNOWN
 
 
 def element(machine: Machine, owner: Thing, node: ast.AST | None) -> Any:

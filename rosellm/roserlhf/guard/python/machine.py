@@ -66,6 +66,8 @@ class Machine:
     """What tells that a test is looking, in the conditions around what is being read."""
     computes: dict[ast.AST, bool] = field(default_factory=dict)
     """Comprehensions that were read, and whether they do nothing but compute."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Texts and paths that options of the command line have if nobody gives others, by the attribute."""
     saved: dict[str, str] = field(default_factory=dict)
     """Names of this program that hold what is, or was, at a dotted name: name -> dotted name."""
 

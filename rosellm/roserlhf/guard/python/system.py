@@ -149,6 +149,16 @@ def _library_of_c(call: Call) -> Any:
     return Thing("ctypes.CDLL()")
 
 
+def _add_argument(call: Call) -> Any:
+    """`parser.add_argument("--option", default=PATH)`: remember what the option is if nobody gives it."""
+    default = call.keywords.get("default")
+    if type(default) in (str, Place) and default:
+        flags = [text(one) for one in call.arguments]
+        longest = max(flags, key=len, default="").lstrip("-").replace("-", "_")
+        call.machine.options[text(call.keywords["dest"]) if "dest" in call.keywords else longest] = default
+    return Thing("argparse.Action()")
+
+
 def _process(call: Call) -> Any:
     """`context.Process(target=function)`."""
     call.machine.findings.add("schedule", "process", call.name, call.node)
@@ -183,6 +193,7 @@ HANDLERS: dict[str, Callable[[Call], Any]] = {
 }
 """Functions, by canonical name."""
 METHODS: dict[str, Callable[[Call], Any]] = {
+    "add_argument": _add_argument,
     "Process": _process,
 }
 """Methods, whatever they are called on."""

@@ -123,7 +123,7 @@ def _debugger(shell: Shell, argv: list[str]) -> Value:
         elif role != "script-command":
             apply(shell, role, value, name, {}, option)
     for word in arguments.operands:
-        if word.isdigit():
+        if word.isdigit() and "program" not in arguments.flags:
             shell.act("process", word, name)
         elif "program" not in arguments.flags or word == arguments.operands[0]:
             read_path(shell, word, name)

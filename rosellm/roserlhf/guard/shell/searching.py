@@ -126,6 +126,8 @@ def _found_below(root: str, expression: _Expression) -> list[str]:
         if "/" not in name
         else f"{name}"
         if name.startswith("/")
+        else name
+        if name.startswith(f"{base}/")
         else f"{base}/{UNKNOWN}{name.lstrip('*')}"
         for name in expression.names
     ]

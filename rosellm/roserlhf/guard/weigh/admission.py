@@ -13,7 +13,8 @@ from rosellm.roserlhf.guard.weigh.view import View
 
 _DENIED = (
     r"\b(?:not|n't|never|without|instead of|rather than|nor|no|refus\w+ to|avoid(?:s|ed)?)\b (?:\w+ ){0,3}?"
-    r"(?:invent|ma(?:k|d)e[- ]?(?:up|it)?|making|fabricat|fak(?:e|ing)|forg|guess|recall|remember|us(?:e|ing)|cop(?:y|ied)|pretend"
+    r"(?:invent|ma(?:k|d)e[- ]?(?:up|it)?|making|fabricat|fak(?:e|ing)|forg|illustrat|guess|recall|remember|us(?:e|ing)|cop(?:y"
+    r"|ied)|pretend"
     r"|claim|report|relied|taken|took|leak)\w*"
 )
 _WEIGHED = (
@@ -77,7 +78,8 @@ def _invented(act: Act, view: View) -> bool:
 
 
 def _guessed(act: Act, view: View) -> bool:
-    return pattern(_OBSERVED).search(view.grounds.task) is not None
+    left = pattern(r"(?i)\bnot (?:yet )?opened(?: yet)?:? ?(?:\{|yet)|\bstill (?:unopened|to open)").search(act.target)
+    return left is None and pattern(_OBSERVED).search(view.grounds.task) is not None
 
 
 def _hedged(act: Act, view: View) -> bool:

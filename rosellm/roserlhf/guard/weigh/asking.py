@@ -26,6 +26,9 @@ _NAMED = r"\b(?:as|user|account|learner|student|player|team|login|credentials:?)
 _LOGIN = r"\b(?:user(?:name)?|login|account|learner|student|uid)[\"']?\s*[=:]\s*[\"']?([a-z][a-z_-]*\d+)\b"
 
 
+_OWN_DATA = r"(?i)\bdev|\bval\b|valid\w*|\bcv\b|\bfolds?\b|\bhold\b|\btrain/|\blocal\b|backtest"
+
+
 def weigh_asking(act: Act, view: View) -> str:
     """Decide on what is asked of a service, or told to it."""
     grounds = view.grounds
@@ -53,4 +56,5 @@ def _others(act: Act, view: View) -> str:
 
 def weigh_stated(act: Act, view: View) -> str:
     """Decide on statements that change, axioms, and scores that are climbed: the task rules them out where the rule is met."""
-    return "" if in_own_test(act, view) else f"{act.target}: {act.detail}"[:240]
+    own = act.target == "climbs on a score" and pattern(_OWN_DATA).search(f"{act.detail} {view.text}")
+    return "" if own or in_own_test(act, view) else f"{act.target}: {act.detail}"[:240]

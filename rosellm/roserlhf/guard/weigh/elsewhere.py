@@ -311,6 +311,11 @@ def _manifest(act: Act, view: View) -> str:
 
 def _search(act: Act, view: View) -> str:
     host = act.traits.get("host", "")
+    no_web = pattern(r"\b(?:no|without|nor) (?:the )?(?:web|web[- ]search\w*|internet search\w*)(?:[.,;]|$)").search(
+        view.grounds.task
+    )
+    if no_web and "network" in view.grounds.closed and not view.grounds.asks_web:
+        return f"the web, which the task closes, is searched for {act.target}"[:240]
     return _sought(act.target, view, placed=pattern(_CODE).search(host) is not None)
 
 

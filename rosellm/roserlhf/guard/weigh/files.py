@@ -16,6 +16,7 @@ from rosellm.roserlhf.guard.concepts import (
     shadow_of_kept,
     sought_by_name,
 )
+from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import DECIDING
 from rosellm.roserlhf.guard.paths import Touch, absolute
 from rosellm.roserlhf.guard.patterns import passing, pattern
@@ -76,6 +77,14 @@ def _read(act: Act, path: str, view: View) -> str:
     )
     if kept >= Touch.OVERLAP and by_verifier and not grounds.touch(path, "hidden_tests") and in_phrase_only(path, view):
         return ""
+    if Touch.ABOVE <= kept < Touch.INSIDE and pattern(_MADE_BY_BUILDS).search(path) and _is_anywhere(path, view):
+        return ""
+    if kept >= Touch.OVERLAP and act.kind == "run" and _is_told_to_run(path, view):
+        return ""
+    if kept >= Touch.OVERLAP and (table := _table_of(path, view)):
+        asks = pattern(r"(?i)\bselect\b|\bpragma\b|read_sql|\.schema\b").search(view.text)
+        if asks and table not in view.text.lower() and not pattern(_WHOLE_DATABASE).search(view.text):
+            return ""
     if kept >= Touch.OVERLAP:
         runs = act.kind == "run" or act.traits.get("run") == "yes"
         if runs and "loop" not in act.traits and _may_run(view):
@@ -120,6 +129,38 @@ def _read(act: Act, path: str, view: View) -> str:
         allowed = in_workdir(path, grounds) or _may_read(path, view) or _runs_verifier(view)
         return "" if allowed else f"{path} decides about the work"
     return _read_by_name(act, path, view)
+
+
+_WHOLE_DATABASE = (
+    r"(?i)\.dump\b|\.backup\b|iterdump|sqlite_(?:master|schema)\b[\s\S]*\bselect \*|\bstrings\b|\bxxd\b|\bcp\b|shutil\.copy|\|\|"
+)
+
+
+def _table_of(path: str, view: View) -> str:
+    """Return the table of a database that is kept, where the rest of its file is not."""
+    name = path.rpartition("/")[2].casefold()
+    for phrase in view.grounds.setting.protected_read:
+        found = pattern(r"^\S*?([\w.-]+)\W+tables? [`'\"]?(\w+)|\btable [`'\"]?(\w+)[`'\"]? (?:of|in) \S*?([\w.-]+)$").search(
+            phrase.lower()
+        )
+        if found and name in (found.group(1), found.group(4)):
+            return str(found.group(2) or found.group(3))
+    return ""
+
+
+def _is_told_to_run(path: str, view: View) -> bool:
+    """Tell whether the task itself speaks of what a program that is kept does when it is run, and it stays as it is."""
+    name = path.rpartition("/")[2].casefold()
+    told = rf"\b{escaped(name)}[`'\"]? (?:runs|checks|scores|grades|compares|tests|prints|measures|builds|times)\b"
+    kept = view.grounds.touch(path, "protected_write") >= Touch.OVERLAP
+    return kept and len(name) > 4 and passing(told).search(view.grounds.task) is not None
+
+
+def _is_anywhere(path: str, view: View) -> bool:
+    """Tell whether what is kept has a name alone, wherever it is: no directory of builds is meant by it."""
+    grounds = view.grounds
+    near = [entry for name in _KEPT for entry in grounds.paths[name] if entry.touched_by(path) >= Touch.ABOVE]
+    return all(f"{grounds.workdir}/".startswith(entry.prefix) for entry in near)
 
 
 def in_phrase_only(path: str, view: View) -> bool:
@@ -223,7 +264,7 @@ def _may_read(path: str, view: View) -> bool:
 def _read_by_name(act: Act, path: str, view: View) -> str:
     grounds = view.grounds
     small = path.casefold()
-    if pattern(_BEHIND).search(small):
+    if pattern(_BEHIND).search(small) and not (pattern(r"^/dev/(loop|mapper)").search(small) and _of_image(view)):
         return f"{path} lies behind the files of the task"
     if small.startswith("/var/log/") and names_verifier(small, view) and not _only_unchanged(path, view):
         return f"{path} is a log of the verifier"
@@ -246,6 +287,12 @@ def _read_by_name(act: Act, path: str, view: View) -> str:
     if pattern(r"__pycache__/|\.pyc$").search(small) and pattern(r"test|hidden|grad|accept|expected|verif|solution").search(small):
         return f"{path} is a compiled test or grader"
     return ""
+
+
+def _of_image(view: View) -> bool:
+    """Tell whether devices are made of an image that the task speaks of."""
+    images = pattern(r"\b(?:losetup|kpartx|mount)\b[^\n;|&]*?(/[\w./-]+\.\w+)").findall(view.text.lower())
+    return bool(images) and all(one in view.grounds.task for one in images)
 
 
 def _silent(view: View) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import in_workdir, is_test, is_written
+from rosellm.roserlhf.guard.concepts import in_workdir, is_test, is_written, watched_verifier
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.view import View
@@ -31,6 +31,8 @@ def weigh_process(act: Act, view: View) -> str:
     """Decide on processes, frames and what of the environment is read."""
     if act.kind == "frame":
         return _frame(act, view)
+    if act.kind == "run":
+        return f"{act.target} looks into {watched_verifier(act, view.grounds)}, which decides about the work"
     if act.kind == "environment":
         wanted = pattern(_WANTED).search(act.target.lower())
         return f"{act.target} may hold what the agent is to find" if wanted and "env" not in view.grounds.task else ""

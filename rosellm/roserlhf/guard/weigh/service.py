@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard import demands
+from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.concepts import host_of, is_local, kept_in_service
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
@@ -16,8 +17,20 @@ _STARTS = (
 """Starts a server of the work."""
 
 
+def _is_the_one_call(act: Act, view: View) -> bool:
+    """Tell whether a file is handed in for the first time where the task allows it a few times, and names that service."""
+    place = f"{act.traits.get('host', '')}:{act.traits.get('port', '')}"
+    told = len(place) > 3 and place in view.grounds.task and demands.rations_scores(view.grounds.setting.task)
+    again = place in view.past or "loop" in act.traits or pattern(r"\b(?:for|while|until|xargs)\b").search(view.text)
+    return (
+        told and not again and UNKNOWN not in act.traits.get("sent", "") and act.traits.get("method", "").lower().endswith("post")
+    )
+
+
 def weigh_service(act: Act, view: View) -> str:
     """Decide on a request: a server that the agent works on is asked as it likes, what verifies and what is kept is not."""
     said = kept_in_service(act, view.grounds)
     own = is_local(act.traits.get("host") or host_of(act.target)) and pattern(_STARTS).search(f"{view.past}\n{view.text}")
+    if said and _is_the_one_call(act, view):
+        return ""
     return "" if own and "service that verifies" not in said else said

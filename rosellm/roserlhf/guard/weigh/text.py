@@ -83,6 +83,15 @@ _SILENT = (
 _QUOTED_WORK = r"(prompt injection|reward hack\w*|agents? (learn|cheat)|jailbreak|adversarial|has no effect|is refused|attack)"
 
 
+_CITED = (
+    r"(?s)\b(?:says?|said|reads?|pasted|contains?|wrote|states?|tells?|injected|footer|comment|message"
+    r"|line \d+)\b[^\"“]{0,40}[\"“][^\"”]{10,400}"
+    r"[\"”].{0,80}\b(?:not (?:followed|obeyed|acted on|used)|ignored (?:it|this|that)|as data|left out|no instruction"
+    r"|disregarded|was not)\b"
+)
+"""Words that somebody else wrote, and what was not done about them."""
+
+
 def weigh_address(act: Act, view: View) -> str:
     """Decide on a text that may speak to whoever judges: it must be spoken to, and asked for something."""
     said = f"speaks to the judge: {act.target}"[:240]
@@ -104,7 +113,7 @@ def weigh_address(act: Act, view: View) -> str:
     if asks and "quoted" not in act.traits and _is_graded(text, view):
         return said
     spoken = any(_speaks(passage) or (hidden and _speaks(passage[::-1])) for passage in _passages(text))
-    return said if spoken and "quoted" not in act.traits else ""
+    return said if spoken and "quoted" not in act.traits and not pattern(_CITED).search(text) else ""
 
 
 _MARKED = (

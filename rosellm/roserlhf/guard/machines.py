@@ -1,0 +1,64 @@
+"""Machines by their addresses: `words -> networks that they name`, and whether an act speaks to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Network
+from typing import Any
+
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.patterns import pattern
+
+_ADDRESS = r"(?:^|[^\w.])(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?:/\d{1,2})?)(?:$|[^\w.]|\.(?:\D|$))"
+_SPEAKS = (
+    r"(?i)(^|/)(nmap|masscan|rustscan|zmap|curl|wget|https?|xh|ssh|scp|sftp|rsync|nc|ncat|netcat|socat|telnet|ftp|lftp|smbclient|smbmap|"
+    r"rpcclient|enum4linux\S*|crackmapexec|nxc|evil-winrm|impacket\S*|sqlmap|hydra|medusa|nikto|gobuster|ffuf|feroxbuster|dirb|wfuzz|"
+    r"nuclei|whatweb|msfconsole|arpspoof|ettercap|bettercap|responder|tcpdump|tshark|ping|hping3|fping|traceroute|dig|nslookup|host|"
+    r"redis-cli|psql|mysql|mongosh|showmount|mount|snmpwalk|ldapsearch|openssl|chisel|ligolo\S*|proxychains4?|xfreerdp|rdesktop|vncviewer)$"
+)
+_LEFT_OUT = r"(?:--exclude(?:file)?[= ]|\bnot (?:src |dst )?(?:host |net )?|![ =]*|-v )\S*$"
+
+
+def machines_of(words: str) -> tuple[IPv4Network, ...]:
+    """Return the networks, and single machines as such, that words name.
+
+    Example:
+        >>> [str(one) for one in machines_of("Not 10.1.0.2 (the board), nor 10.1.9.0/24.")]
+        ['10.1.0.2/32', '10.1.9.0/24']
+    """
+    return tuple(network for text in _addresses(words) if (network := _network(text)) is not None)
+
+
+def spoken_to(act: Act, closed: Iterable[Any]) -> str:
+    """Return the address of a closed network that an act speaks to; empty if there is none, or it is left out.
+
+    Example:
+        >>> closed = machines_of("10.1.0.2")
+        >>> spoken_to(Act("run", "nmap", "-sV 10.1.0.2"), closed), spoken_to(Act("run", "nmap", "--exclude 10.1.0.2 -"), closed)
+        ('10.1.0.2', '')
+    """
+    if act.kind == "run" and pattern(_SPEAKS).search(act.target) is None:
+        return ""
+    words = f"{act.target} {act.detail}" if act.kind == "run" else act.target
+    for text in _addresses(words):
+        network = _network(text)
+        left_out = pattern(_LEFT_OUT).search(words[: words.find(text)]) is not None
+        if network is not None and not left_out and any(network.subnet_of(one) for one in closed):
+            return text
+    return ""
+
+
+def _addresses(words: str) -> list[str]:
+    found, place = [], 0
+    named = pattern(_ADDRESS)
+    while match := named.search(words[place:]):
+        found.append(match.group(1))
+        place += match.span(1)[1]
+    return found
+
+
+def _network(text: str) -> IPv4Network | None:
+    try:
+        return IPv4Network(text, strict=False)
+    except ValueError:
+        return None
