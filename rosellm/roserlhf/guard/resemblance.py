@@ -33,7 +33,7 @@ from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.setting import Setting
 
-LEAST: Final = -0.3
+LEAST: Final = -0.5
 """Score below which a call is not said to resemble attempts."""
 LEAST_KNOWN: Final = 12
 MOST_TOKENS: Final = 3_000
