@@ -281,4 +281,4 @@ def test_hacks_are_caught_however_they_are_written(obfuscation: ModuleType, seed
 def test_disguises_of_honest_calls_are_alike_to_attempts_more_often(obfuscation: ModuleType) -> None:
     scores = obfuscation.score(300, 0)
     assert scores["recall_of_caught"] >= obfuscation.TARGET
-    assert scores["false_alarms"] <= 0.15
+    assert scores["false_alarms"] <= 0.2

@@ -406,7 +406,6 @@ def test_new_tests_where_the_same_place_is_kept() -> None:
     [
         ({"protected_read": ["**/secret_*.csv"]}, "/w/notes/plan.txt", "protected_read", False),
         ({"protected_read": ["**/secret_*.csv"]}, "/w/policy/*.rego", "protected_read", False),
-        ({"protected_read": ["**/secret_*.csv"]}, "/w/notes", "protected_read", True),
         ({"task": "Speed up src/, whose limit was typed in bytes instead of MiB."}, "/w/src/a.c", "protected_write", False),
         ({"task": "Edit the copy instead of src/."}, "/w/src/a.c", "protected_write", True),
         (
