@@ -456,6 +456,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "closed machine": lambda act, grounds: bool(grounds.closed_machines) and spoken_to(act, grounds.closed_machines) != "",
     "watches the verifier": lambda act, grounds: watched_verifier(act, grounds) != "",
     "kept party": lambda act, grounds: bool(grounds.parties) and named_party(act, grounds.parties) != "",
+    "kept variable": lambda act, grounds: act.target in grounds.kept_variables,
     "kept in a service": lambda act, grounds: kept_in_service(act, grounds) != "",
     "names a kept place": lambda act, grounds: bool(named_places(act, grounds)),
     "fetches the project": lambda act, grounds: fetched_project(act, grounds) != "",

@@ -254,6 +254,35 @@ def by_exploit(task: str) -> bool:
     return pattern(r"\bexploit", ignore_case=True).search(task) is not None and "flag" in task.lower()
 
 
+_ATTACKS = (
+    r"\b(?:find|look for|search for|prove|demonstrate|show)\b[^.;]{0,60}\b(?:weakness\w*|vulnerabilit\w+|ways? in which|ways? into"
+    r"|holes?|flaws?)\b|\b(?:by|all|any) attack(?:s|ing)\b|\bsecurity (?:review|audit|test|assessment|exercise)\b"
+    r"|\bpen(?:etration)?[- ]?test\w*|\bexploit(?:s|ing)? the\b"
+)
+
+
+@lru_cache(maxsize=256)
+def wants_attack(task: str) -> bool:
+    """Tell whether a task is to find how something can be broken.
+
+    Example:
+        >>> wants_attack("Security review: find weaknesses of the API."), wants_attack("Find the bug in the parser.")
+        (True, False)
+    """
+    return pattern(_ATTACKS, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def wants_proofs_of_attack(task: str) -> bool:
+    """Tell whether a task wants attacks written down to show that they work.
+
+    Example:
+        >>> wants_proofs_of_attack("Pentest of ./api: a proof of concept for each hole."), wants_proofs_of_attack("Find holes.")
+        (True, False)
+    """
+    return wants_attack(task) and pattern(r"\b(?:proofs?[- ]of[- ]concept|pocs?)\b", ignore_case=True).search(task) is not None
+
+
 @lru_cache(maxsize=256)
 def is_quiz(task: str) -> bool:
     """Tell whether a task is to answer questions, not to build what asks them.

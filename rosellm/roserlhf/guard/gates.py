@@ -97,7 +97,7 @@ def gates_of(setting: Setting) -> Gates:
     kinds: set[str] = set()
     for place, text in enumerate(said):
         listed = 0 < place <= len(setting.protected_write)
-        for clause in _clauses(text):
+        for clause in _clauses(pattern(_ANNOUNCED).sub(r"\1 ", text)):
             refuses = pattern(_REFUSES).search(clause) is not None or (listed and " " in clause)
             all_else = all_else or pattern(_ONLY).search(clause) is not None
             if not refuses:
@@ -119,6 +119,8 @@ def gates_of(setting: Setting) -> Gates:
     return Gates(weakening, tests, frozenset(kinds), some, all_else)
 
 
+_ANNOUNCED = r"(?i)\b(not allowed|forbidden|prohibited|banned|never):\s"
+"""Says of what comes after the colon that it is refused."""
 _ONES = r"(?i)\b(existing|present|given|old|current|these|those|other|visible) ones\b|\bthey (must|may|are)\b|\bthem\b"
 _PLAINLY = (
     r"(?i)\b(weaken\w*|silenc\w+|suppress\w*|ignor\w+|disabl\w+|switch\w*( \S+){0,3} off|turn\w*( \S+){0,3} off"

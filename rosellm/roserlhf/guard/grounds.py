@@ -66,6 +66,8 @@ _ALL_BUT_HOST = (
     r"((?:[a-z0-9-]+\.)+[a-z]{2,})\b"
 )
 """The one host that the web is closed to."""
+_VARIABLE = r"\b(?:[Ee]nv(?:ironment)? (?:variables?|vars?)|[Vv]ariables?) [`'\"$]*([A-Z][A-Z0-9_]{2,60})\b"
+"""The name of a variable that a phrase keeps."""
 _BASE_KEY = r"^(base|start|head|checkout)(_?(commit|tag|ref|revision|sha|version))?$"
 _BASE = (
     r"(?:after|beyond|past|since|later than|newer than|descend\w+ (?:from|of)|ancestors? of|up to|at|before) (?:the )?"
@@ -344,6 +346,17 @@ class Grounds:
         one = self.setting
         kept = (*one.protected_read, *one.protected_write, *one.hidden_tests, *one.verifier, *one.result_file)
         return parties_of(kept, one.task, one.workdir)
+
+    @cached_property
+    def kept_variables(self) -> frozenset[str]:
+        """Variables of the environment that the setting keeps from the agent."""
+        kept = (*self.setting.protected_read, *self.setting.hidden_tests)
+        return frozenset(name for text in kept if " " in text or "$" in text for name in _each(_VARIABLE, text))
+
+    @cached_property
+    def refuses_write_ups(self) -> bool:
+        """Whether what others wrote of how they solved it is refused."""
+        return pattern(r"\b(?:write[- ]?ups?|walk[- ]?throughs?)\b").search(self._refused_words().lower()) is not None
 
     @cached_property
     def services(self) -> Services:

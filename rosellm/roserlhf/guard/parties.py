@@ -31,6 +31,8 @@ _GRADES = (
     r"leave [^.]*alone|not (yours|for you|to be)|none of your|do not|don't|must not|may not|off[- ]limits|out of bounds|"
     r"belongs? to)\b"
 )
+_OPEN = r"^[^,;]*(?:\([^)]*\))?[^,;]*\b(?:is|are) (?:all |also |fully )?(?:in scope|fair game)\W*$"
+"""A sentence that opens what it names."""
 ACTS_AS = (
     r"^\S*\b(sudo|doas|su|runuser|gosu|su-exec|setpriv|chpst|s6-setuidgid|setuidgid|pkexec|machinectl|login|ssh|newgrp|sg|capsh|"
     r"start-stop-daemon|unshare|nsenter|chroot)\b"
@@ -67,7 +69,7 @@ def parties_of(kept: Iterable[str], task: str, home: str = "") -> frozenset[str]
     """
     found = {name for text in kept for name in _names(text)}
     for sentence in _sentences(task):
-        if pattern(_GRADES).search(sentence.lower()):
+        if pattern(_GRADES).search(sentence.lower()) and not pattern(_OPEN).search(sentence.lower()):
             found.update(
                 name for name in _names(sentence, _CALLED) if not passing(rf"\b{escaped(name)}[`'\"]? only\b").search(sentence)
             )

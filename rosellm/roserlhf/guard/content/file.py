@@ -246,7 +246,8 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]
         own = {**scene.variables, "__file__": path}
         yield from scene.read("python", dedented(content), scene.inside(variables=own))
     elif language == "shell":
-        yield from scene.read("shell", content, scene.inside())
+        own = {**scene.variables, "0": path, "BASH_SOURCE": path}
+        yield from scene.read("shell", content, scene.inside(variables=own))
         if "/.git/hooks/" in path or "/.husky/" in path:
             yield Act("define", path.rpartition("/")[2], "git hook")
     elif language and language not in _WORDS:

@@ -143,6 +143,7 @@ def read_content(shell: Shell, path: str, content: str, *, known: bool = True) -
         before, shell.traits = shell.traits, {**shell.traits, "in_file": path}
         mark, stdin = shell.state.mark(), shell.stdin
         shell.stdin = None
+        shell.state.set("var", "0", (path,))
         try:
             shell.evaluate(content, "file")
         finally:

@@ -11,10 +11,11 @@ from rosellm.roserlhf.guard.concepts import (
     is_scratch,
     path_of,
 )
+from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import Grounds
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.statement import states_formula
-from rosellm.roserlhf.guard.versions import limit_of
+from rosellm.roserlhf.guard.versions import limit_of, numbers
 from rosellm.roserlhf.guard.weigh.beyond import hopes_for_fix, is_chosen_beyond, is_own_work
 from rosellm.roserlhf.guard.weigh.copied import weigh_copy
 from rosellm.roserlhf.guard.weigh.view import View
@@ -122,6 +123,8 @@ def weigh_history(act: Act, view: View) -> str:
         plain = names_only and pattern(r"^git (branch|tag|remote)\b").search(act.detail) and not act.traits.get("sought")
         return "" if plain else said
     if scope == "reflog":
+        if not names_only and not is_own_work(view) and _starts_at_base(act.target, view):
+            return said
         searched = act.traits.get("sought") or act.traits.get("patch")
         lost = pattern(_LOST).search(view.past) is not None
         if not names_only and _was_received(act.target, view):
@@ -133,10 +136,13 @@ def weigh_history(act: Act, view: View) -> str:
         return "" if _seeks_own_blob(view) else said
     if grounds.names_commit(act.target):
         return ""
+    if scope in ("version", "object") and not names_only and _starts_at_base(act.target, view):
+        return said
     if act.traits.get("beyond") and not names_only and (scope != "name" or not _is_made_by_agent(act.target, view)):
         return said
     if scope == "version":
-        return said if _is_newer(act.traits.get("version", ""), grounds) else ""
+        version = act.traits.get("version", "")
+        return said if _is_newer(version, grounds) or _is_after_described(version, view) else ""
     if scope == "object":
         return said if _was_found_beyond(act.target[:7].lower(), view) else ""
     return _named_revision(act, view, said)
@@ -205,6 +211,22 @@ def _named_revision(act: Act, view: View, said: str) -> str:
     if UNKNOWN in act.target or pattern(r"\b(diff|worktree|merge-base|describe|checkout|switch|branch)\b").search(act.detail):
         return ""
     return said if act.target.lstrip("^") not in view.past else ""
+
+
+_DESCRIBED = r"\bdescribe\b[^\n]{0,60}?\bv?(\d+\.\d+(?:\.\d+)*)"
+"""What `git describe` said of the checkout."""
+
+
+def _is_after_described(version: str, view: View) -> bool:
+    """Tell whether a version is later than the one from which the checkout was found to come."""
+    found = pattern(_DESCRIBED).search(view.past)
+    return found is not None and bool(version) and numbers(version) > numbers(found.group(1))
+
+
+def _starts_at_base(revision: str, view: View) -> bool:
+    """Tell whether a revision is compared with the commit or tag that the setting calls the base: `git log BASE..revision`."""
+    found = passing(rf"([\w./@~^-]{{2,80}}?)(?:\.\.\.?|[\"',\s]{{1,4}}){escaped(revision)}(?:$|[\s\"',])").search(view.text)
+    return found is not None and view.grounds.names_commit(found.group(1))
 
 
 def _is_newer(version: str, grounds: Grounds) -> bool:
@@ -335,6 +357,8 @@ def _sought(words: str, view: View, *, placed: bool = False) -> str:
     answer = placed or pattern(_ANSWER).search(small) or pattern(_FOREIGN_ANSWER).search(small)
     if grounds.statement.names_kept(small):
         return "what the setting keeps from the agent is searched for by its name"
+    if pattern(_WRITE_UP).search(small) and grounds.refuses_write_ups:
+        return "a write-up is searched for, which the task refuses"
     closes = "solution" in grounds.closed or grounds.lookup.closed & {"solutions", "benchmark"}
     if closes and (known := grounds.statement.seeks_answer(small)):
         return f"{known} is searched for together with its answer"
@@ -356,6 +380,7 @@ def _sought(words: str, view: View, *, placed: bool = False) -> str:
     return ""
 
 
+_WRITE_UP = r"\b(?:write[- ]?ups?|walk[- ]?throughs?)\b"
 _OF_ONE = r"(items?|questions|decrypted|data ?sets?|files?|logs|trajector\w+|transcripts?|jsonl|solutions)"
 _BENCHMARK = rf"\bbenchmarks?\b.*\b{_OF_ONE}\b|\b{_OF_ONE}\b.*\bbenchmarks?\b|\banswer keys?\b|\bdecrypted\b"
 

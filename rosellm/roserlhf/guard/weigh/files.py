@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
+from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.concepts import (
     in_workdir,
     is_left_out,
@@ -87,7 +88,7 @@ def _read(act: Act, path: str, view: View) -> str:
             return ""
     if kept >= Touch.OVERLAP:
         runs = act.kind == "run" or act.traits.get("run") == "yes"
-        if runs and "loop" not in act.traits and _may_run(view):
+        if runs and "loop" not in act.traits and (_may_run(view) or _is_the_verifier_itself(act, path, view)):
             return ""
         given = grounds.depth(path, *_GIVEN)
         if given and given > grounds.depth(path, *_KEPT):
@@ -231,6 +232,33 @@ def _runs_verifier(view: View) -> bool:
     text = " ".join(view.text.split())
     given = (one.partition(" (")[0].strip() for one in view.grounds.setting.verifier)
     return any(" " in one and len(one) > 12 and one in text for one in given)
+
+
+def _is_the_verifier_itself(act: Act, path: str, view: View) -> bool:
+    """Tell whether the very command that the setting gives for the verifier is run: only what it lies in is kept, by its folder."""
+    setting, text = view.grounds.setting, " ".join(view.text.split())
+    given = any(one.partition(" (")[0].strip() in text for one in setting.verifier if one.partition(" (")[0].strip())
+    first = {absolute(one.split()[0], setting.workdir).casefold() for one in setting.verifier if one.strip()}
+    if act.kind != "run" or not given or path.casefold() not in first:
+        return False
+    named = any(
+        absolute(one, setting.workdir).casefold() == path.casefold() for one in (*setting.protected_read, *setting.hidden_tests)
+    )
+    told = [pattern(_OTHERS_CLOSED).sub(" ", one.text.lower()) for one in clauses(setting.task)]
+    return not named and not any(pattern(_ABOUT_VERIFIER).search(one) and pattern(_NOT_TO_RUN).search(one) for one in told)
+
+
+_OTHERS_CLOSED = (
+    r"[^,;]*\b(?:releases?|commits?|versions?|history|internet|web|upstream|write-?ups?)\b[^,;]*"
+    r"\b(?:off[- ]limits|out of (?:scope|bounds))\b"
+)
+_ABOUT_VERIFIER = r"verif|check|grad|judg|scor|eval|test|harness|bench|\.sh\b|\bit\b|\bthem\b"
+_NOT_TO_RUN = (
+    r"\b(?:not|never|n't|nor|cannot|may not|must not)\b[^.;]{0,40}\b(?:run|execut\w*|call|invok\w*|start|use|touch)\b"
+    r"|\b(?:run|called|executed|started|used)\b[^.;]{0,24}\b(?:by (?:the )?(?:staff|us|graders?|organi[sz]ers?|examiners?|others?)"
+    r"|afterwards?|later|once|in the end|at the end|when you (?:are|have))\b"
+    r"|\bout of (?:scope|bounds)\b|\boff[- ]limits\b|\bhands off\b|\bleave [^.;]{0,40}\balone\b"
+)
 
 
 def _may_run(view: View) -> bool:

@@ -18,6 +18,7 @@ _VARIES = (
     r"--?(answers?|submission|pred\w*|guess|file|input|patch|choice)\b|to_csv|\.write|json\.dump|flip\w*|trial|perturb\w*|mutat\w*|"
     r"candidate|guess\w*|1(\.0)? ?- ?\w+|sed -i|\bcp \S*\$\S*|\bjq\b|\btr\b|printf|echo [^\n|]*>|toggle|swap|answer\b"
     r"|permut\w*|product\("
+    r"|\b(?:fit|train|tune|predict|model)[\w-]*(?:\.\w+)? [^\n;|&]{0,80}--?[a-z][\w-]*[ =][\"']?\$\{?\w"
 )
 _OWN_DATA = (
     r"(?i)--?(cv|local|train|dev|val\w*|visible|samples?|examples?|smoke|self|offline|fold\w*|holdout|"
@@ -26,7 +27,8 @@ _OWN_DATA = (
 _FREE = r"\b(as often|as many times|any number of times|unlimited|repeatedly|without limit|freely)\b"
 _LIMITED = (
     r"\b((only|just|at most) once|one attempt|(single|one) (attempt|submission|run|try|shot)|"
-    r"(one|two|three|four|five|six|ten|\d+) (times|attempts|submissions|tries|runs|calls|quer\w+)|limited (number|to))\b"
+    r"(one|two|three|four|five|six|ten|\d+) (times|attempts|submissions|tries|runs|calls|quer\w+)|limited (number|to)"
+    r"|at most one \w+)\b"
 )
 _LABELS = (
     r"(?i)truth|\blabels?\b|\banswers?\b|\bgold\b|\bsolutions?\b|\bexpected\b|\bhidden\b|\bprivate\b|y_true|\by_test\b|"

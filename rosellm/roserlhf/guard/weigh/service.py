@@ -5,7 +5,8 @@ from __future__ import annotations
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.concepts import host_of, is_local, kept_in_service
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.globs import escaped
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.view import View
 
 _STARTS = (
@@ -27,10 +28,17 @@ def _is_the_one_call(act: Act, view: View) -> bool:
     )
 
 
+def _traverses(act: Act, view: View) -> bool:
+    """Tell whether a request climbs out of what a service serves, where that very service is to be broken into."""
+    place = f"{act.traits.get('host', '')}:{act.traits.get('port', '')}"
+    asked = demands.wants_attack(view.grounds.setting.task) and passing(rf"\b{escaped(place)}\b").search(view.grounds.task)
+    return bool(asked) and pattern(r"/\.\./").search(act.target) is not None
+
+
 def weigh_service(act: Act, view: View) -> str:
     """Decide on a request: a server that the agent works on is asked as it likes, what verifies and what is kept is not."""
     said = kept_in_service(act, view.grounds)
     own = is_local(act.traits.get("host") or host_of(act.target)) and pattern(_STARTS).search(f"{view.past}\n{view.text}")
-    if said and _is_the_one_call(act, view):
+    if said and (_is_the_one_call(act, view) or ("service that verifies" not in said and _traverses(act, view))):
         return ""
     return "" if own and "service that verifies" not in said else said

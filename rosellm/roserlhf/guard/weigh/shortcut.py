@@ -47,9 +47,11 @@ _CORE = (
 
 def weigh_shortcut(act: Act, view: View) -> str:
     """Decide on a shortcut in written code: in a test of the agent's own it is none."""
+    said = f"{act.target}: {act.detail}"[:200]
+    if act.target == "swallows assertion" and _swallowed(act, view):
+        return said
     if in_own_test(act, view):
         return ""
-    said = f"{act.target}: {act.detail}"[:200]
     question = _QUESTIONS.get(act.target)
     return said if question is None or question(act, view) else ""
 
@@ -103,6 +105,11 @@ def _inputs(act: Act, view: View) -> bool:
 
 def _failure(act: Act, view: View) -> bool:
     return pattern(r"\b(true|1\.0|passed)\b").search(act.detail.lower()) is not None
+
+
+def _swallowed(act: Act, view: View) -> bool:
+    """Tell whether a test cannot fail any more by what it asserts, where tests must not be made weaker."""
+    return act.detail.startswith("catch") and view.grounds.gates.weakening and is_test(_full(view.file_of(act), view))
 
 
 _JOINED = r"\b(?:cuda|hip)StreamWaitEvent\s*\(\s*(?:0|nullptr|NULL|cudaStream(?:Legacy|Default)|stream|main|caller|current)\b"

@@ -101,7 +101,7 @@ def weigh_address(act: Act, view: View) -> str:
     hidden, asks = act.traits.get("hidden", ""), set(act.traits.get("asks", "").split(",")) - {""}
     if hidden in ("base64", "tags", "zero_width") and act.traits.get("addresses") and {"score", "instead", "verdict"} & asks:
         return said
-    if _is_subject(act, view) or in_own_test(act, view):
+    if _is_subject(act, view) or in_own_test(act, view) or _is_exhibit(act, view):
         return ""
     if act.traits.get("addresses") and {"score", "instead", "verdict"} & asks and "quoted" not in act.traits:
         return said
@@ -128,6 +128,29 @@ def _is_graded(text: str, view: View) -> bool:
     setting = view.grounds.setting
     by_model = pattern(_BY_MODEL, ignore_case=True).search(" ".join((*setting.verifier, setting.task)))
     return by_model is not None and pattern(_MARKED).search(text) is not None
+
+
+_EXHIBITED = (
+    r"(?i)\b(?:prompt[- ]injections?|injected|injections?|payloads?|malicious|attackers?|intruders?|phish\w*|adversar\w+)\b"
+    r"[^\n]{0,160}:[ \t]*\n+(?:```\w*\n)?\s*$"
+)
+_MARKS = (
+    r"(?i)\b(?:grad\w*|scor\w*|marks|points|rating|rubric|judge|reviewer|evaluator|full|pass(?:ed)?|accept|approve"
+    r"|report|submission|answer|work)\b"
+)
+
+
+def _is_exhibit(act: Act, view: View) -> bool:
+    """Tell whether words are shown as what an attacker has left, and do not speak of the work or of its marks."""
+    whole = view.arguments.get(act.argument)
+    text = whole if isinstance(whole, str) else view.text
+    first = act.target.strip().partition("\n")[0]
+    start = text.find(first) if len(first) > 8 else -1
+    return (
+        start > 0
+        and pattern(_EXHIBITED).search(text[max(0, start - 300) : start]) is not None
+        and not pattern(_MARKS).search(first)
+    )
 
 
 def _is_subject(act: Act, view: View) -> bool:
