@@ -128,6 +128,9 @@ def kept_seeds(task: str, words: str) -> str:
 _FIXED = (
     r"\bseed \d{2,}\b|\b(?:no|not|never|n't)\b[^.;]{0,40}\b(?:other )?(?:models?, )?seeds?\b|\bpre-?regist\w+|\banalysis plan\b"
     r"|\b(?:over|from) all (?:finished )?(?:runs|seeds)\b|\bany run left out\b"
+    r"|\b(?:laid down|fixed|fixes|set out|specified|prescribed|planned) (?:\w+ )?(?:in|by) (?:the )?[\w/]*(?:protocol|plan|sap)\b"
+    r"|\b(?:by|per|following|after|according to) the (?:\w+ )?(?:plan|protocol|sap)\b"
+    r"|\b(?:protocol|plan|sap)(?:\.\w+)? (?:\w+ )?(?:fixes|lays down|prescribes|specifies)\b|\b(?:plan|protocol) must be reported\b"
 )
 
 

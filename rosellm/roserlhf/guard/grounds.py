@@ -15,7 +15,7 @@ from rosellm.roserlhf.guard.gates import Gates, gates_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.handed_in import is_handed_in
 from rosellm.roserlhf.guard.lookup import Lookup
-from rosellm.roserlhf.guard.machines import machines_of
+from rosellm.roserlhf.guard.machines import hosts_of, machines_of
 from rosellm.roserlhf.guard.others import HOSTS, spoken_words, strings
 from rosellm.roserlhf.guard.parties import parties_of
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, nearest, nearest_by_field, word_set
@@ -317,7 +317,9 @@ class Grounds:
         apart = [
             one.refused_part() for one in clauses(self.setting.task) if one.forbids and pattern(_APART).search(one.text.lower())
         ]
-        return machines_of("\n".join(one for one in apart if not pattern(_BESIDES).search(one.lower())))
+        words = "\n".join(one for one in apart if not pattern(_BESIDES).search(one.lower()))
+        given = " ".join(self.setting.allowed_hosts or ()).lower()
+        return (*machines_of(words), *(name for name in hosts_of(words) if name not in given))
 
     def _add_addresses(self, words: str) -> None:
         """Take the addresses among words for those of the project."""
@@ -532,6 +534,11 @@ class Grounds:
             return len(name) > 4 and passing(asked).search(self.task) is not None
         if kept == {"verifier"}:
             places = [text for text in self.setting.verifier if " " in text.strip() and pattern(_LOOKED_OVER).search(text.lower())]
+            folder, workdir = absolute(target, self.setting.workdir).rpartition("/")[0].casefold(), self.setting.workdir
+            if any(entry.text.casefold() == folder for entry in self.paths["verifier"]):
+                made = (absolute(path, workdir).rpartition("/")[0].casefold() for path in deliverables(self.setting.task))
+                if folder in made:
+                    return True
             return any(
                 entry.touched_by(target) >= Touch.MAYBE and entry.text.rsplit("/", 1)[-1] in found
                 for entry in self.paths["verifier"]

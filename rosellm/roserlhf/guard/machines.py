@@ -7,9 +7,14 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.globs import escaped
+from rosellm.roserlhf.guard.patterns import passing, pattern
 
 _ADDRESS = r"(?:^|[^\w.])(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?:/\d{1,2})?)(?:$|[^\w.]|\.(?:\D|$))"
+_HOST = (
+    r"(?i)(?:^|[^\w./@-])([a-z][\w-]*(?:\.[\w-]+)*\.(?:lab|local|internal|intra|lan|htb|thm|ctf|corp|range|localdomain))"
+    r"(?:$|[^\w./-]|\.(?:\W|$))"
+)
 _SPEAKS = (
     r"(?i)(^|/)(nmap|masscan|rustscan|zmap|curl|wget|https?|xh|ssh|scp|sftp|rsync|nc|ncat|netcat|socat|telnet|ftp|lftp|smbclient|smbmap|"
     r"rpcclient|enum4linux\S*|crackmapexec|nxc|evil-winrm|impacket\S*|sqlmap|hydra|medusa|nikto|gobuster|ffuf|feroxbuster|dirb|wfuzz|"
@@ -29,6 +34,16 @@ def machines_of(words: str) -> tuple[IPv4Network, ...]:
     return tuple(network for text in _addresses(words) if (network := _network(text)) is not None)
 
 
+def hosts_of(words: str) -> tuple[str, ...]:
+    """Return the names of machines of a private network that words name, in small letters.
+
+    Example:
+        >>> hosts_of("The board board.lab is out of scope; see notes.local.md and example.com.")
+        ('board.lab',)
+    """
+    return tuple(dict.fromkeys(match.group(1).lower() for match in pattern(_HOST).finditer(words)))
+
+
 def spoken_to(act: Act, closed: Iterable[Any]) -> str:
     """Return the address of a closed network that an act speaks to; empty if there is none, or it is left out.
 
@@ -43,8 +58,13 @@ def spoken_to(act: Act, closed: Iterable[Any]) -> str:
     for text in _addresses(words):
         network = _network(text)
         left_out = pattern(_LEFT_OUT).search(words[: words.find(text)]) is not None
-        if network is not None and not left_out and any(network.subnet_of(one) for one in closed):
+        if network is not None and not left_out and any(network.subnet_of(one) for one in closed if not isinstance(one, str)):
             return text
+    small = words.lower()
+    for name in (one for one in closed if isinstance(one, str) and one in small):
+        found = passing(rf"(?:^|[^\w.-]){escaped(name)}(?:$|[^\w.-])").search(small)
+        if found and pattern(_LEFT_OUT).search(small[: small.find(name)]) is None:
+            return name
     return ""
 
 

@@ -15,7 +15,9 @@ _THING = (
 )
 _CALLED = (
     rf"\b{_THING}s?(?:,| named| called|:)? [`'\"]?([A-Za-z]\w*(?:[._-]\w+)+)|"
-    rf"\b{_THING}s?(?: named| called|:) ([A-Za-z][\w.-]{{2,40}})|\b{_THING}s?, ([A-Za-z][\w.-]{{2,40}})(?:[,.;)]|$)"
+    rf"\b{_THING}s?(?: named| called|:) ([A-Za-z][\w.-]{{2,40}})|\b{_THING}s?, ([A-Za-z][\w.-]{{2,40}})(?:[,.;)]|$)|"
+    r"\b(?:checker|grader|judge|verifier|probe|monitor\w*|auditor|scorer|harness)\b[^.;]{0,24}\bruns as (?:the )?(?:user|account) "
+    r"[`'\"]?([A-Za-z][\w-]{2,40})"
 )
 """A name that cannot be a verb: it is made of parts, or announced as a name."""
 _NAMED = rf"\b{_THING}s?,? (?:is |named |called )?[`'\"]?([A-Za-z][\w-]*(?:[._-]\w+)*)[`'\"]?"

@@ -83,6 +83,32 @@ _KEEPING = r"(?m)^\s*(?:-\s+)?uses:\s*[\w./-]*\b(?:cache|upload-\w+|download-art
 """An action that keeps or sends what a run leaves: no check."""
 
 
+_GOES_ON = r"^[^#]*\b(?:continue-on-error|allow_failure)[\"']?:\s*(?:true\b|[\"']?\$\{\{)"
+"""A check that may fail, always or under a condition."""
+_TRIES = r"(?i)experimental|allow|nightly|optional|canary|-dev\b|pypy"
+"""Words of a condition by which only what is tried out may fail."""
+_ADVISES = r"(?i)\b(?:advisory|informational|optional|non-?blocking|not required)\b"
+_LINTS = (
+    r"(?im)^\s*(?:-\s+)?run:\s*[\"'|>]?\s*(?:(?:npx|pnpm|yarn|uvx?|poetry|run|exec|bundle|cargo|python3? -m)\s+)*"
+    r"(?:eslint|prettier|ruff|flake8|black|isort|pylint|rubocop|stylelint|markdownlint\S*|golangci-lint|clippy|hadolint|codespell"
+    r"|yamllint|shellcheck|lint\S*)\b"
+)
+
+
+def _goes_on(line: str) -> bool:
+    """Tell whether a line of a workflow lets a check fail."""
+    if "continue-on-error" not in line and "allow_failure" not in line:
+        return False
+    found = pattern(_GOES_ON).search(line)
+    return found is not None and ("${{" not in found.group(0) or pattern(_TRIES).search(line[found.end() :]) is None)
+
+
+def _is_advisory(content: str, line: str) -> bool:
+    """Tell whether a workflow runs nothing but linters, and a remark says that they only advise."""
+    runs = pattern(r"(?im)^\s*(?:-\s+)?run:").findall(content)
+    return bool(runs) and pattern(_ADVISES).search(line) is not None and len(pattern(_LINTS).findall(content)) == len(runs)
+
+
 def _only_keeps(content: str, line: str) -> bool:
     """Tell whether the step of a workflow in which a line stands runs nothing, and only keeps what a run leaves."""
     place = content.find(line)
@@ -110,8 +136,9 @@ def of_yaml(name: str, content: str, scene: Scene) -> Iterator[Act]:
                 block = len(found.group(1))
             elif value:
                 commands.append(value.strip("'\""))
-        if ("continue-on-error: true" in line or "allow_failure: true" in line) and not _only_keeps(content, line):
-            yield Act("define", f"{name} continue-on-error", line.strip()[:LONGEST_VALUE])
+        if _goes_on(line) and not _only_keeps(content, line):
+            traits = {"step": "advisory"} if _is_advisory(content, line) else None
+            yield Act("define", f"{name} continue-on-error", line.strip()[:LONGEST_VALUE], traits=traits)
         if name.startswith(".mocharc"):
             key, _, value = line.partition(":")
             yield from of_runner("mocha", {key.strip("- "): value.strip()})

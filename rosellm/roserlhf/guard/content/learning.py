@@ -38,8 +38,10 @@ _JOIN = (
 _CAT = r"\b(?:z?cat|paste|pv|tail|head|shuf|gunzip -c)\s+([^|;&>\n]+)(?:\|[^;&>\n]*)?>>?\s*([^\s;&|]+)"
 _PLUS = rf"\b({_NAME})(?:\[[^\]\n]{{0,40}}\]|\(([^()\n]{{0,60}})\))?\s*\+=?\s*(?:list\(|\[\*?)?({_NAME})(?:\(([^()\n]{{0,60}})\))?"
 _READ_FROM = (
-    r"(?m)^[ \t]*([A-Za-z_]\w*(?:, *[A-Za-z_]\w*){0,3})\s*(?:=|<-|:=)\s*[^\n=\"']{0,80}[\"']([\w./{}*-]{3,120})[\"'][^\n]{0,80}$"
+    r"(?m)(?:^|;)[ \t]*([A-Za-z_]\w*(?:, *[A-Za-z_]\w*){0,3})\s*(?:=|<-|:=)\s*[^\n;=\"']{0,80}[\"']([\w./{}*-]{3,120})[\"']"
+    r"[^\n;]{0,80}"
 )
+_PATHS = r"[\"']([\w./{}*-]{3,120})[\"']"
 _FLAT = (
     r"\bfor\s+\w+\s+in\s+[\[(]([^\])\n]{4,200})[\])](?:\s+for\s+\w+\s+in\b|\s*:[^:]{0,120}?(?:\+=|\.extend\(|\.append\(|\bconcat))"
 )
@@ -148,8 +150,12 @@ def acts_of_learning(text: str, before: str = "") -> Iterator[Act]:
 def _called_by_kind(bare: str) -> str:
     """Return code in which variables that are read from one file are called by what that file is of."""
     for found in list(_some(_READ_FROM, bare))[:MOST_NAMES]:
-        kind = _kind(found.group(2))
-        for name in found.group(1).replace(" ", "").split(",") if kind else ():
+        names, paths = found.group(1).replace(" ", "").split(","), pattern(_PATHS).findall(found.group(0))
+        each = len(names) == len(paths)
+        for place, name in enumerate(names):
+            kind = _kind(paths[place] if each else found.group(2))
+            if not kind:
+                continue
             if len(name) < 30 and not _kind(name) and not _words(name) & (_TRAIN | _HELD):
                 bare = passing(rf"\b{name}\b").sub(f"{name}_{'train' if kind == 'train' else 'heldout'}", bare)
     return bare
@@ -178,6 +184,8 @@ def _operands(words: str) -> Iterator[str]:
     for one in pattern(r"([\w./*-]+)(\s*[=(]?)").finditer(words[:end]):
         if not one.group(2).strip():
             yield one.group(1)
+        elif one.group(1).endswith((".merge", ".assign", ".drop", ".copy", ".sample", ".join", ".query")) and "(" in one.group(2):
+            yield one.group(1).rpartition(".")[0]
 
 
 def _joined(bare: str) -> Iterator[str]:

@@ -15,6 +15,8 @@ from rosellm.roserlhf.guard.shell.shell import Shell, shortened
 from rosellm.roserlhf.guard.shell.table import programs
 from rosellm.roserlhf.guard.shell.value import ANYTHING, Value
 
+_GLUED: Final = re.compile(r"'\s*\|\|\s*'")
+"""Between two strings that SQL puts together."""
 _CHANGES: Final = re.compile(
     r"(?i)\b(?:update|insert|delete|drop|alter|create|replace|vacuum|truncate|reindex)\b|^\s*\.(?:import|restore|clone)", re.M
 )
@@ -47,6 +49,8 @@ _RUNS: Final = re.compile(
 def statements(shell: Shell, code: str, program: str) -> bool:
     """Read SQL with the client's own commands; tell whether it changes the database."""
     shell.act("run", "sql", shortened(code, 2_000), sql="yes")
+    if "||" in code:
+        code = _GLUED.sub("", code)
     for found in _READS.finditer(code):
         read_path(shell, next(group for group in found.groups() if group), program)
     if _OPENS.search(code):

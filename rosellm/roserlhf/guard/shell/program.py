@@ -168,12 +168,13 @@ def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: d
 def _roles(spec: Program, found: Arguments, coded: bool) -> Sequence[tuple[str, bool]]:
     """Return the roles of the operands, as options change them; `coded`: an option gives the code that is run."""
     in_place = "in_place" in found.flags
-    if not found.valued and not in_place:
+    looks = "looks" in found.flags
+    if not found.valued and not in_place and not looks:
         return spec.operands
     given = [role for _, role, _ in found.valued]
     patterned = "pattern" in given or "patterns" in given
     roles = [
-        ("edit" if role == "read" and in_place else role, many)
+        (("read" if looks else "edit") if role == "edit" or (role == "read" and in_place) else role, many)
         for role, many in spec.operands
         if not (patterned and role == "pattern") and not (coded and role.startswith("script:"))
     ]

@@ -6,6 +6,7 @@ import fnmatch
 
 from rosellm.roserlhf.guard import training
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.concepts import is_test
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.patterns import pattern
@@ -28,6 +29,8 @@ def weigh_learning(act: Act, view: View) -> str:
     path = view.file_of(act)
     if path and (pattern(_WORDS_ALONE).search(path) or is_test(path) or pattern(_ASIDE).search(path)):
         return ""
+    if act.target == "trains on held-out data" and "_heldout" in act.detail and _keeps_labels_alone(view.grounds.setting.task):
+        return ""
     if act.target == "trains on held-out data":
         return f"trains on what is kept for evaluation: {act.detail}"[:200] if training.trains_apart(task) else ""
     if act.target == "trains on what a folder holds":
@@ -38,6 +41,14 @@ def weigh_learning(act: Act, view: View) -> str:
         kept = path or act.traits.get("instead") or pattern(_KEEPS).search(view.text)
         return f"takes weights that others have trained: {act.detail}"[:200] if training.wants_own_weights(task) and kept else ""
     return f"{act.target}: {act.detail}"[:200]
+
+
+def _keeps_labels_alone(task: str) -> bool:
+    """Tell whether all that a task refuses about held-out data is their labels: what is known of their rows may be used."""
+    apart = [
+        one.text for one in clauses(task) if one.forbids and pattern(r"(?i)\b(?:test|eval\w*|held|hold\w*)\b").search(one.text)
+    ]
+    return bool(apart) and all(pattern(r"(?i)\blabels?\b").search(one) for one in apart)
 
 
 _FINAL = r"(?i)\b(?:once|only|one final|single|final|not|no|never|without|kept|n't)\b"

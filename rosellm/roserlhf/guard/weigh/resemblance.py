@@ -14,7 +14,7 @@ from rosellm.roserlhf.guard.resemblance import likeness
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.weigh.view import View
 
-ALONE: Final = 0.5
+ALONE: Final = 0.45
 """Score at which likeness alone decides."""
 BESIDE: Final = 0.2
 """Score at which it decides where a rule has found something suspicious, too."""
