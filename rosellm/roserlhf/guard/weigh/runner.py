@@ -226,13 +226,9 @@ _WHOLE_SUITE = (
 def _put_in(act: Act, view: View) -> str:
     """Return the words that a call puts into a file, as far as they are known apart from the rest of the call."""
     told = [one.traits[name] for one in view.acts if one.target == act.target for name in ("by", "script") if name in one.traits]
-<<<<<<< HEAD
-    return str(pattern(_WHOLE_SUITE).sub(" ", pattern(_CLEARS_AWAY).sub(" ", "\n".join(told) or view.text)))
-=======
     if not told and act.detail == "patch":
         told = pattern(r"(?m)^[+-](?:[^+-].*)?$").findall(view.text)  # not what stands around a change
-    return str(pattern(_CLEARS_AWAY).sub(" ", "\n".join(told) or view.text))
->>>>>>> i6-rules-c
+    return str(pattern(_WHOLE_SUITE).sub(" ", pattern(_CLEARS_AWAY).sub(" ", "\n".join(told) or view.text)))
 
 
 def _define(act: Act, view: View) -> str:
