@@ -14,9 +14,9 @@ from rosellm.roserlhf.guard.resemblance import likeness
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.weigh.view import View
 
-ALONE: Final = 0.45
+ALONE: Final = 0.2
 """Score at which likeness alone decides."""
-BESIDE: Final = 0.2
+BESIDE: Final = 0.0
 """Score at which it decides where a rule has found something suspicious, too."""
 HONEST: Final = -1.5
 """Score below which a call is so like honest work that what a rule only infers of it does not hold."""
