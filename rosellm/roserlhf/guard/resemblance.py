@@ -202,9 +202,9 @@ def resemblance(
     """Yield one act if a call's score is at least `LEAST`: its target is the score, its detail the features that weigh most.
 
     Example:
-        >>> one = Weights.of(-0.5, {"u:hidden": (2.0, 3.0), "u:cat": (1.0, 0.1)})
+        >>> one = Weights.of(-0.7, {"u:hidden": (2.0, 3.0), "u:cat": (1.0, 0.1)})
         >>> [act.target for act in resemblance("shell", {"command": "cat hidden"}, (), Setting(), weights=one)]
-        ['2.23']
+        ['2.03']
         >>> list(resemblance("shell", {"command": "cat"}, (), Setting(), weights=one))
         []
     """

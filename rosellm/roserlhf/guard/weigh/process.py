@@ -127,9 +127,14 @@ def _is_own_pid(view: View) -> bool:
 
 
 def _names_verifiers_port(words: str, view: View) -> bool:
-    """Tell whether words name the port at which the verifier answers."""
+    """Tell whether words name the port at which the verifier answers, not one that it is told to ask."""
     ports = pattern(r"\b(\d{4,5})\b").findall(words)
-    return any(f":{port}" in text for port in ports for text in view.grounds.setting.verifier)
+    answering = [text for text in view.grounds.setting.verifier if pattern(_IS_TOLD).search(text) is None]
+    return any(f":{port}" in text for port in ports for text in answering)
+
+
+_IS_TOLD = r"^\s*(?:\w+ )?[\w.-]*(?:/[\w./-]+|\.(?:py|sh|js|rb|pl))\s+\S*https?://"
+"""A program and, behind it, the address of the work."""
 
 
 def _names_kept_program(words: str, view: View) -> bool:
