@@ -46,6 +46,6 @@ def test_what_somebody_else_froze_stays_frozen() -> None:
     gc.freeze()
     before = gc.get_freeze_count()
     with frozen_heap(), frozen_heap():
-        assert gc.get_freeze_count() == before
-    assert gc.get_freeze_count() == before
+        assert 0 < gc.get_freeze_count() <= before  # what nobody holds any more still dies
+    assert 0 < gc.get_freeze_count() <= before
     gc.unfreeze()
