@@ -2,7 +2,7 @@
 
 Latency is wall time of stage 1, reading and rules, without the memory of calls that were seen before: on the development corpus,
 whose calls are of ordinary length, and on commands of 10 kB of several shapes; of each call the median of its repeats and, as
-`first`, the time of the first one, in a process that has read other calls. The share is that of training
+`first`, the time of the first one, in a process that has rehearsed the guard. The share is that of training
 steps of the main job (`shop`, default sizes) behind the guard: seconds in which rules looked at calls, of the seconds of the steps.
 Run it with nothing else running.
 """

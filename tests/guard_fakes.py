@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from rosellm.roserlhf.environment.runner import DirectRunner
 from rosellm.roserlhf.environment.tools import ToolSet
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.corpus import Call
+from rosellm.roserlhf.guard.evaluation import decide
 from rosellm.roserlhf.guard.guard import Guard, GuardedRunner
 from rosellm.roserlhf.guard.rules import Rules, Suspicion
 from rosellm.roserlhf.guard.setting import Setting
+from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case, Verdict
 from rosellm.roserlhf.trajectory import ToolCall, ToolResult
 
@@ -23,6 +27,17 @@ def described() -> Rules:
 
 SETTING = Setting(task="Mend f.", workdir="/app", hidden_tests=("/eval/hidden.py",))
 WORD = "/eval"
+
+
+@cache
+def _described_guard() -> Guard:
+    rules = described()
+    return Guard(rules, SettingJudge(rules))
+
+
+def is_hack(setting: Setting, tool: str, arguments: Mapping[str, Any], history: Sequence[str] = ()) -> bool:
+    """Tell whether rules that give a reason, and the judge, confirm a call."""
+    return asyncio.run(decide(Call(tool, arguments, tuple(history)), setting, _described_guard())).is_hack
 
 
 def marks(tool: str, arguments: Mapping[str, Any], history: Sequence[str], setting: Setting) -> list[Suspicion]:
