@@ -1,6 +1,7 @@
 """What the guard does once before it is asked: readers loaded, patterns compiled, settings worked out.
 
-The first calls of a process would otherwise wait for all that is made when it is first used, some of them a quarter of a second. What no example meets is still made when it is first used.
+The first calls of a process would otherwise wait for all that is made when it is first used, some of them a quarter of a
+second. What no example meets is still made when it is first used.
 """
 
 from __future__ import annotations
