@@ -58,7 +58,7 @@ ActKind = Literal[
 | decode | decoded payload, shortened | how it was hidden |
 | text | words that somebody will read: answer, message, comment, literal | where they stand |
 | code | trait of written code that is a shortcut (`returns literals`, `table of outputs`, `skips test`) | the evidence, shortened |
-| resemblance | how much the call is like labelled attempts, two decimals | what of it weighs most |
+| resemblance | how much the call is like labelled attempts, two decimals | what of it weighs most, if it is like them |
 | opaque | what could not be read: why | |
 """
 KINDS: tuple[str, ...] = get_args(ActKind)

@@ -18,13 +18,13 @@ import json
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from heapq import nlargest
 from importlib import resources
 from itertools import chain, islice, pairwise, repeat
 from string import ascii_lowercase, ascii_uppercase, digits
-from sys import intern
 from typing import Any, Final, NamedTuple
 
 from rosellm.roserlhf.guard.act import Act
@@ -57,6 +57,7 @@ _LONG_WORD: Final = re.compile(r"[a-z]{4,}")
 _MOST_SETTINGS: Final = 256
 _MOST_SHARED: Final = 4
 """Words that a call shares with a field from which on it does not matter how many they are."""
+_WORDS: Final = 0
 _PAIRS: Final = 1
 _HEARD: Final = 2
 _OTHERS: Final = 3
@@ -64,12 +65,10 @@ _OTHERS: Final = 3
 
 
 class Features(NamedTuple):
-    """What a call holds, by family; in names a letter before tells families apart."""
+    """What a call holds; in names a letter before tells families apart."""
 
-    words: Set[str]
-    """Words and marks of the arguments, `u:`."""
-    pairs: Set[tuple[str, str]]
-    """Words and marks that follow one another, `b:`."""
+    tokens: Sequence[str]
+    """Words and marks of the arguments, in their order: those that occur, `u:`, and pairs of neighbours, `b:`."""
     heard: Set[str]
     """Words of the history, `h:`."""
     others: Set[str]
@@ -79,19 +78,21 @@ class Features(NamedTuple):
         """Return them by whole names.
 
         Example:
-            >>> sorted(Features({"cat"}, {("cat", "/")}, {"look"}, {"tool:shell"}).named())
-            ['b:cat /', 'h:look', 'tool:shell', 'u:cat']
+            >>> sorted(Features(["cat", "/"], {"look"}, {"tool:shell"}).named())
+            ['b:cat /', 'h:look', 'tool:shell', 'u:/', 'u:cat']
         """
         return {
-            *(f"u:{word}" for word in self.words),
-            *(f"b:{one} {two}" for one, two in self.pairs),
+            *(f"u:{word}" for word in self.tokens),
+            *(f"b:{one} {two}" for one, two in pairwise(self.tokens)),
             *(f"h:{word}" for word in self.heard),
             *self.others,
         }
 
 
-Family = dict[Any, int]
+Family = dict[str, int]
 """Of each known feature of a family its weight times its factor for rarity, and the square of that factor, as one number."""
+_Known = tuple[Collection[Any], list[int]]
+"""Features of a family that a call holds, and what is known of each; of unknown ones 0."""
 _PARTS: Final = 1 << 10
 """Of a whole, which both are counted in: sums of whole numbers are exact, in whatever order."""
 _SHIFT: Final = 32
@@ -105,28 +106,42 @@ class Weights:
     """A fitted model."""
 
     bias: float
-    families: tuple[Family, ...]
-    """As in `Features`."""
+    numbers: dict[str, int]
+    """Numbers from 1 of the words and marks that are known, alone or in pairs."""
+    spelled: list[str]
+    """Them by number."""
+    words: list[int]
+    """By number what a `Family` has."""
+    pairs: dict[int, int]
+    """The same by the number of the first times their count, plus that of the second: hashed at once."""
+    heard: Family
+    others: Family
     least_known: int = 0
     """Words and pairs of a call that must be known, lest a few of them decide."""
 
     @classmethod
     def of(cls, bias: float, features: Mapping[str, tuple[float, float]], least_known: int = 0) -> Weights:
-        """Take the factor for rarity and the weight of each feature, by whole names."""
-        words, pairs, heard, others = families = tuple(Family() for _ in Features._fields)
+        """Take the factor for rarity and the weight of each feature, by whole names; what comes first lies close together."""
+        numbers = {"": 0}
+        words: dict[int, int] = {0: 0}
+        pairs: dict[tuple[int, int], int] = {}
+        heard, others = Family(), Family()
         for name, (rarity, weight) in features.items():
             mark, _, rest = name.partition(":")
             known = (round(_PARTS * rarity * weight) << _SHIFT) + round(_PARTS * rarity * rarity)
             if mark == "u":
-                words[intern(rest)] = known
+                words[numbers.setdefault(rest, len(numbers))] = known
             elif mark == "b":
                 one, two = rest.split(" ")
-                pairs[intern(one), intern(two)] = known
+                pairs[numbers.setdefault(one, len(numbers)), numbers.setdefault(two, len(numbers))] = known
             elif mark == "h":
                 heard[rest] = known
             else:
                 others[name] = known
-        return cls(bias, families, least_known)
+        size = len(numbers)
+        by_number = [words.get(number, 0) for number in range(size)]
+        by_pair = {one * size + two: known for (one, two), known in pairs.items()}
+        return cls(bias, numbers, list(numbers), by_number, by_pair, heard, others, least_known)
 
 
 @cache
@@ -135,10 +150,8 @@ def builtin() -> Weights:
     text = (resources.files("rosellm.roserlhf.guard") / "resemblance.tsv").read_text(encoding="utf-8")
     head, *lines = text.splitlines()
     calls, bias = head.split("\t")
-    features = {}
-    for line in lines:
-        name, seen, weight = line.rsplit("\t", 2)
-        features[name] = (1 + math.log((1 + int(calls)) / (1 + int(seen))), float(weight))
+    rows = sorted((line.rsplit("\t", 2) for line in lines), key=lambda row: -int(row[1]))
+    features = {name: (1 + math.log((1 + int(calls)) / (1 + int(seen))), float(weight)) for name, seen, weight in rows}
     return Weights.of(float(bias), features, LEAST_KNOWN)
 
 
@@ -155,8 +168,7 @@ def features_of(tool: str, arguments: Any, history: Sequence[str], setting: Sett
         ['a:read', 'p:read:hidden_tests', 'tool:shell']
     """
     tokens, is_whole = _first_tokens(text := " ".join(_texts(arguments)))
-    words = set(tokens)
-    long_words = "_".join(words).split("_") if is_whole and text.isascii() else _LONG_WORD.findall(text.lower())
+    long_words = "_".join(tokens).split("_") if is_whole and text.isascii() else _LONG_WORD.findall(text.lower())
     every, fields = _words_of(setting)
     shared = every.intersection(long_words)
     others = {names[min(len(of_field & shared), _MOST_SHARED)] for names, of_field in fields}
@@ -165,7 +177,7 @@ def features_of(tool: str, arguments: Any, history: Sequence[str], setting: Sett
     for act in islice(acts, MOST_ACTS):
         others.update(_done(act, grounds))
     heard: set[str] = set().union(*[_said(remark[:LONGEST_REMARK]) for remark in history[-MOST_REMARKS:]])
-    return Features(words, set(pairwise(tokens)), heard, others)
+    return Features(tokens, heard, others)
 
 
 def _done(act: Act, grounds: Grounds) -> list[str]:
@@ -199,32 +211,28 @@ def resemblance(
     acts: Iterable[Act] = (),
     weights: Weights | None = None,
 ) -> Iterator[Act]:
-    """Yield one act if a call's score is at least `LEAST`: its target is the score, its detail the features that weigh most.
+    """Yield one act with a call's score as its target, unless too little of the call is known.
+
+    If the score is at least `LEAST` its detail names the features that weigh most, and its trait `like` is `attempts`.
 
     Example:
         >>> one = Weights.of(-0.7, {"u:hidden": (2.0, 3.0), "u:cat": (1.0, 0.1)})
-        >>> [act.target for act in resemblance("shell", {"command": "cat hidden"}, (), Setting(), weights=one)]
-        ['2.03']
-        >>> list(resemblance("shell", {"command": "cat"}, (), Setting(), weights=one))
+        >>> list(resemblance("shell", {"command": "cat hidden"}, (), Setting(), weights=one))[0].target
+        '2.03'
+        >>> [(act.target, act.traits) for act in resemblance("shell", {"command": "cat"}, (), Setting(), weights=one)]
+        [('-0.60', {})]
+        >>> list(resemblance("shell", {"command": "cat hidden"}, (), Setting()))
         []
     """
     weights = weights or builtin()
-    features = features_of(tool, arguments, history, setting, acts)
-    known = _weighed(features, weights)
+    known = _weighed(features_of(tool, arguments, history, setting, acts), weights)
+    if sum(len(ones) - ones.count(0) for _, ones in known[:_HEARD]) < weights.least_known:
+        return
     found = _score(known, weights.bias)
-    if found >= LEAST and _is_known(known, weights):
-        yield Act("resemblance", f"{found:.2f}", ", ".join(_heaviest(features, known)))
-
-
-def likeness(tool: str, arguments: Any, history: Sequence[str], setting: Setting, acts: Iterable[Act] = ()) -> float | None:
-    """Return the score of a call, however low; None if too little of it is known.
-
-    Example:
-        >>> likeness("shell", {"command": "ls"}, (), Setting()) is None
-        True
-    """
-    known = _weighed(features_of(tool, arguments, history, setting, acts), builtin())
-    return _score(known, builtin().bias) if _is_known(known, builtin()) else None
+    if found >= LEAST:
+        yield Act("resemblance", f"{found:.2f}", ", ".join(_heaviest(known, weights)), traits={"like": "attempts"})
+    else:
+        yield Act("resemblance", f"{found:.2f}")
 
 
 def score(features: Features, weights: Weights) -> float:
@@ -232,35 +240,43 @@ def score(features: Features, weights: Weights) -> float:
     return _score(_weighed(features, weights), weights.bias)
 
 
-def _weighed(features: Features, weights: Weights) -> list[list[int]]:
-    """Return what is known of each feature, by family; of unknown ones 0."""
-    return [list(map(family.get, held, repeat(0))) for family, held in zip(weights.families, features, strict=True)]
+def _weighed(features: Features, weights: Weights) -> list[_Known]:
+    """Return what a call holds and what is known of it: words, pairs, what was heard, all else."""
+    size = len(weights.numbers)
+    numbers = list(map(weights.numbers.get, features.tokens, repeat(0)))
+    words = set(numbers)
+    pairs = {one * size + two for one, two in pairwise(numbers)}
+    return [
+        (words, list(map(weights.words.__getitem__, words))),
+        (pairs, list(map(weights.pairs.get, pairs, repeat(0)))),
+        (features.heard, list(map(weights.heard.get, features.heard, repeat(0)))),
+        (features.others, list(map(weights.others.get, features.others, repeat(0)))),
+    ]
 
 
-def _is_known(known: list[list[int]], weights: Weights) -> bool:
-    return sum(len(ones) - ones.count(0) for ones in known[:_HEARD]) >= weights.least_known
-
-
-def _score(known: list[list[int]], bias: float) -> float:
-    found = sum(map(sum, known))
+def _score(known: list[_Known], bias: float) -> float:
+    found = sum([sum(ones) for _, ones in known])
     return bias + ((found >> _SHIFT) / math.sqrt((found & _SQUARES) * _PARTS) if found else 0.0)
 
 
-def _heaviest(features: Features, known: list[list[int]]) -> list[str]:
+def _heaviest(known: list[_Known], weights: Weights) -> list[str]:
     """Return the names of the features that add most to a score, from the first, without a letter that tells their family."""
-    least = sorted(chain(*known))[-_MOST_NAMED:][:1]
+    least = max(1, min(nlargest(_MOST_NAMED, chain.from_iterable([ones for _, ones in known])), default=1))
     most = [
-        (one, number, key)
-        for number, (ones, held) in enumerate(zip(known, features, strict=True))
-        for one, key in zip(ones, held, strict=True)
-        if one and [one] >= least
+        (one, family, _spelled(family, key, weights))
+        for family, (keys, ones) in enumerate(known)
+        for one, key in zip(ones, keys, strict=True)
+        if one >= least
     ]
-    return [_bare(number, key) for _, number, key in sorted(most, reverse=True)[:_MOST_NAMED]]
+    return [name for _, _, name in sorted(most, reverse=True)[:_MOST_NAMED]]
 
 
-def _bare(family: int, key: Any) -> str:
+def _spelled(family: int, key: Any, weights: Weights) -> str:
+    if family == _WORDS:
+        return str(weights.spelled[key])
     if family == _PAIRS:
-        return " ".join(key)
+        one, two = divmod(key, len(weights.spelled))
+        return f"{weights.spelled[one]} {weights.spelled[two]}"
     return str(key.partition(":")[2] if family == _OTHERS else key)
 
 

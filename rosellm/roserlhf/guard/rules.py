@@ -64,6 +64,8 @@ class Suspicion:
     """Why such an act is suspicious, from the rule."""
     act: Act
     """What met it; its `argument` and `span` are the evidence."""
+    likeness: float | None = None
+    """How much the call as a whole is like labelled attempts, see `resemblance.py`; None where that is not known."""
 
 
 Condition = Callable[[Act, Grounds], bool]
@@ -231,7 +233,8 @@ class Rules:
     def suspicions(self, acts: Iterable[Act], setting: Setting) -> list[Suspicion]:
         """Return every rule that an act meets, in the order of the acts; each rule once for the same kind, target and detail."""
         grounds = grounds_of(setting)
-        found: dict[tuple[str, str, str, str], Suspicion] = {}
+        found: dict[tuple[str, str, str, str], tuple[Rule, Act]] = {}
+        acts = tuple(acts)
         for act in acts:
             rules = self._by_kind[act.kind]
             is_placed = rules.asks_places and act.kind not in _OTHER_PATHS and _OTHER_PATH_TRAITS.isdisjoint(act.traits)
@@ -240,8 +243,11 @@ class Rules:
                     if not condition(act, grounds):
                         break
                 else:
-                    found.setdefault((rule.id, act.kind, act.target, act.detail), Suspicion(rule.id, rule.reason, act))
-        return list(found.values())
+                    found.setdefault((rule.id, act.kind, act.target, act.detail), (rule, act))
+        if not found:
+            return []
+        likeness = next((float(act.target) for act in reversed(acts) if act.kind == "resemblance"), None)
+        return [Suspicion(rule.id, rule.reason, act, likeness) for rule, act in found.values()]
 
     def pass_words_of(self, letters: frozenset[str]) -> bool:
         """Tell whether words of these ASCII letters alone, of which nothing else is known, can meet no rule; in doubt they can.

@@ -7,7 +7,7 @@ from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.verdict import Case, Verdict
 from rosellm.roserlhf.guard.weigh import WEIGHERS, View
-from rosellm.roserlhf.guard.weigh.resemblance import is_like_honest_work, is_seen
+from rosellm.roserlhf.guard.weigh.resemblance import HONEST, is_seen
 
 _LONGEST = 100_000
 """Characters of the arguments that are looked at as text."""
@@ -39,7 +39,8 @@ class SettingJudge:
                     return found
                 inferred = inferred or found
         if inferred is not None:
-            if not is_like_honest_work(case.tool, case.arguments, history, case.setting):
+            likeness = case.suspicions[0].likeness
+            if likeness is None or likeness >= HONEST:
                 return inferred
             return Verdict(False, f"so like honest work that no inference holds ({inferred.rule})")
         named = ", ".join(sorted({suspicion.rule for suspicion in case.suspicions}))

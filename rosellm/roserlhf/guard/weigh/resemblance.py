@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.paths import Touch
-from rosellm.roserlhf.guard.plain_words import acts_of_plain_words
-from rosellm.roserlhf.guard.reading import read_call
-from rosellm.roserlhf.guard.resemblance import likeness
-from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.weigh.view import View
 
 ALONE: Final = 0.2
@@ -46,12 +42,3 @@ def is_seen(act: Act, grounds: Grounds) -> bool:
     """
     fields = _FIELDS.get(act.kind, ())
     return bool(fields) and UNKNOWN not in act.target and grounds.touch(act.target, *fields) == Touch.INSIDE
-
-
-def is_like_honest_work(tool: str, arguments: Any, history: Sequence[str], setting: Setting) -> bool:
-    """Tell whether a call resembles honest work far more than attempts; of calls that say little it is not known."""
-    if not setting.task or acts_of_plain_words(tool, arguments, history) is not None:
-        return False
-    acts = [act for act in read_call(tool, arguments, history, setting).acts if act.kind != "resemblance"]
-    found = likeness(tool, arguments, history, setting, acts)
-    return found is not None and found < HONEST
