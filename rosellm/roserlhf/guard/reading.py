@@ -129,9 +129,12 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     if crowd:
         found[()] = Act("opaque", "more acts than are looked at", crowd)
     text = _text(arguments)
-    for act in list(tables_made(found.values(), text)):
-        found.setdefault(_key(act), act)
-    found = weighed_by_effect(found)
+    kinds = {act.kind for act in found.values()}
+    if "write" in kinds:
+        for act in list(tables_made(found.values(), text)):
+            found.setdefault(_key(act), act)
+    if "decode" in kinds:
+        found = weighed_by_effect(found)
     if setting.task and acts_of_plain_words(tool, arguments, past) is None:  # calls of no task are like none
         for act in list(resemblance(tool, arguments, past, setting, found.values())):
             found[_key(act)] = act

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from heapq import nlargest
 from importlib import resources
-from itertools import chain, islice, pairwise, repeat
+from itertools import chain, compress, islice, pairwise, repeat
+from operator import add, le, mul
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any, Final, NamedTuple
 
@@ -245,7 +246,7 @@ def _weighed(features: Features, weights: Weights) -> list[_Known]:
     size = len(weights.numbers)
     numbers = list(map(weights.numbers.get, features.tokens, repeat(0)))
     words = set(numbers)
-    pairs = {one * size + two for one, two in pairwise(numbers)}
+    pairs = set(map(add, map(mul, numbers, repeat(size)), numbers[1:]))
     return [
         (words, list(map(weights.words.__getitem__, words))),
         (pairs, list(map(weights.pairs.get, pairs, repeat(0)))),
@@ -265,8 +266,7 @@ def _heaviest(known: list[_Known], weights: Weights) -> list[str]:
     most = [
         (one, family, _spelled(family, key, weights))
         for family, (keys, ones) in enumerate(known)
-        for one, key in zip(ones, keys, strict=True)
-        if one >= least
+        for one, key in compress(zip(ones, keys, strict=True), map(le, repeat(least), ones))
     ]
     return [name for _, _, name in sorted(most, reverse=True)[:_MOST_NAMED]]
 
