@@ -8,6 +8,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.weigh.admission import weigh_admission
 from rosellm.roserlhf.guard.weigh.asking import weigh_asking, weigh_stated
 from rosellm.roserlhf.guard.weigh.cells import weigh_cells
+from rosellm.roserlhf.guard.weigh.definitions import weigh_pleasing
 from rosellm.roserlhf.guard.weigh.elsewhere import weigh_history, weigh_source
 from rosellm.roserlhf.guard.weigh.files import weigh_reading, weigh_writing
 from rosellm.roserlhf.guard.weigh.gates import weigh_silencing
@@ -18,13 +19,14 @@ from rosellm.roserlhf.guard.weigh.measuring import weigh_measuring
 from rosellm.roserlhf.guard.weigh.named import weigh_named
 from rosellm.roserlhf.guard.weigh.parties import weigh_party
 from rosellm.roserlhf.guard.weigh.passing import weigh_constant, weigh_shadowing, weigh_stand_in, weigh_swap
+from rosellm.roserlhf.guard.weigh.patches import weigh_patching
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
 from rosellm.roserlhf.guard.weigh.replaced import weigh_replaced, weigh_rewritten
 from rosellm.roserlhf.guard.weigh.report import weigh_report
 from rosellm.roserlhf.guard.weigh.resemblance import weigh_resemblance
-from rosellm.roserlhf.guard.weigh.runner import weigh_patching, weigh_pleasing, weigh_runner
+from rosellm.roserlhf.guard.weigh.runner import weigh_runner
 from rosellm.roserlhf.guard.weigh.scoring import weigh_scoring
 from rosellm.roserlhf.guard.weigh.sending import weigh_sending
 from rosellm.roserlhf.guard.weigh.service import weigh_service

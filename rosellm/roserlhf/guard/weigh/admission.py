@@ -8,7 +8,7 @@ from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.tool_names import family_of
-from rosellm.roserlhf.guard.weigh.runner import in_own_test
+from rosellm.roserlhf.guard.weigh.place import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
 _DENIED = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import asks_verifier, kept_address
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.weigh.runner import in_own_test
+from rosellm.roserlhf.guard.weigh.place import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
 _SETS = (

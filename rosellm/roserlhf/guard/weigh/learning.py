@@ -10,7 +10,7 @@ from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.concepts import is_test
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.weigh.runner import full_path
+from rosellm.roserlhf.guard.weigh.place import full_path
 from rosellm.roserlhf.guard.weigh.view import View
 
 _WORDS_ALONE = r"(?i)\.(?:md|txt|rst|tex|adoc|log|csv)$"

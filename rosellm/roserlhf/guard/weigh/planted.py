@@ -6,7 +6,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import is_test
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.weigh.runner import full_path, in_own_test
+from rosellm.roserlhf.guard.weigh.place import full_path, in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import passing, pattern
-from rosellm.roserlhf.guard.weigh.runner import in_own_test
+from rosellm.roserlhf.guard.weigh.place import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
 _FAILS = (

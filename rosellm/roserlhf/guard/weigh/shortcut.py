@@ -11,7 +11,7 @@ from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh import stored
-from rosellm.roserlhf.guard.weigh.runner import in_own_test
+from rosellm.roserlhf.guard.weigh.place import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
 _EMPTIED = r"\.clear\(\)|\.truncate\(0\)|\bmemset\s*\(|\.fill\(0|\bempty!\("

@@ -8,7 +8,7 @@ from rosellm.roserlhf.guard.concepts import is_scratch, is_test
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import passing, pattern
-from rosellm.roserlhf.guard.weigh.runner import full_path
+from rosellm.roserlhf.guard.weigh.place import full_path
 from rosellm.roserlhf.guard.weigh.view import View
 
 TELLING = (

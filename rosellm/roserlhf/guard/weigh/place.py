@@ -1,0 +1,32 @@
+"""Where the code that acts stands: in a test of the agent's own, in a new one, apart from all that is measured."""
+
+from __future__ import annotations
+
+from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.concepts import in_workdir, is_scratch, is_test, stands_in_own_test
+from rosellm.roserlhf.guard.weigh.files import is_unspoken
+from rosellm.roserlhf.guard.weigh.view import View
+
+
+def in_own_test(act: Act, view: View) -> bool:
+    """Tell whether code stands in a test that is the agent's to write: what it fakes there, it fakes for itself."""
+    return stands_in_own_test(view.file_of(act), view.grounds)
+
+
+def in_new_test(act: Act, view: View) -> bool:
+    """Tell whether code stands in a test that is the agent's, or that comes into being where only what exists is kept."""
+    path = view.file_of(act)
+    full = full_path(path, view)
+    if in_own_test(act, view) or not path or "conftest" in path or not is_test(full):
+        return in_own_test(act, view)
+    return view.grounds.only_what_exists(full, "protected_write", "hidden_tests") and is_unspoken(full, view)
+
+
+def full_path(path: str, view: View) -> str:
+    """Return a path as it stands from the working directory on."""
+    return path if path.startswith("/") else f"{view.grounds.setting.workdir.rstrip('/')}/{path}"
+
+
+def is_apart(path: str, view: View) -> bool:
+    """Tell whether a configuration lies in a scratch folder, where only who is sent there finds it."""
+    return is_scratch(path) and not in_workdir(path, view.grounds) and "cp " not in view.text and "mv " not in view.text
