@@ -67,7 +67,7 @@ class Suspicion:
 
 
 Condition = Callable[[Act, Grounds], bool]
-_MOST_KNOWN, _MOST_SIEVES = 2_048, 32
+_MOST_KNOWN, _MOST_SIFTED, _MOST_SIEVES = 2_048, 64, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +99,28 @@ _LONG_TARGET = frozenset(("text", "search", "decode", "fetch", "code", "resembla
 _Asked = tuple[tuple[Rule, tuple[Condition, ...]], ...]
 
 
+class _Sifted:
+    """Rules of which some ask what is found in the longest text: that is looked at last."""
+
+    def __init__(self, found: Callable[[str], frozenset[int]]) -> None:
+        self.found = found
+        self.known: dict[frozenset[int], _Asked] = {}
+        """What is left to ask, by what is found there."""
+
+
 class _OfKind:
     """The rules for acts of one kind; their patterns are looked for in one pass over each text."""
 
     def __init__(self, kind: str) -> None:
         self.checks: list[tuple[Rule, tuple[tuple[str, frozenset[int], bool], ...], tuple[Condition, ...]]] = []
-        self._known: dict[tuple[Any, ...], _Asked | Sieve] = {}
-        """What is left to ask where the same patterns are found and the same traits are there: the same few come back. A sieve
-        where the rules that are left ask what is found in the longest text: that is looked at last."""
+        self._known: dict[tuple[Any, ...], _Asked | _Sifted] = {}
+        """What is left to ask where the same patterns are found and the same traits are there: the same few come back."""
         self._longest = "target" if kind in _LONG_TARGET else "detail"
         self._kind = kind
         self._texts: dict[str, dict[str, int]] = {}
         self._sets: list[tuple[str, Callable[[str], frozenset[int]]]] = []
-        """Texts, the longest one aside, and what finds the patterns in each."""
+        """Texts, the longest one and `via` aside, and what finds the patterns in each."""
+        self._found_in_via: Callable[[str], frozenset[int]] | None = None
         self._sieves: dict[frozenset[int], Sieve] = {}
         """By the patterns that they look for in the longest text."""
         self.asks_places = False
@@ -127,7 +136,9 @@ class _OfKind:
 
     def compile(self) -> None:
         """Make the sets of patterns."""
-        self._sets = [(of, PatternSet(list(texts)).found) for of, texts in self._texts.items() if of != self._longest]
+        sets = {of: PatternSet(list(texts)).found for of, texts in self._texts.items() if of != self._longest}
+        self._found_in_via = sets.pop("via", None)
+        self._sets = list(sets.items())
         asks = any(isinstance(one, _Among) for *_, conditions in self.checks for one in conditions)
         self.asks_places = asks and self._kind not in _OTHER_PATHS
 
@@ -139,30 +150,41 @@ class _OfKind:
         """
         held: list[Any] = [idle, near]
         for of, found in self._sets:
-            held.append(found(" ".join(act.via) if of == "via" else getattr(act, of)))
+            held.append(found(getattr(act, of)))
+        if self._found_in_via is not None:
+            held.append(self._found_in_via(" ".join(act.via)))
         asked = self._known.get((*held, *act.traits))
         if asked is None:
             asked = self._asked(held, act)
-        if not isinstance(asked, Sieve):
+        if isinstance(asked, tuple):
             return asked
-        held.append(asked.found(getattr(act, self._longest)))
-        last = self._known.get((*held, *act.traits))
-        if last is None:
-            last = self._asked(held, act)
-        return () if isinstance(last, Sieve) else last  # nothing is open once all texts were looked at
+        found_there = asked.found(getattr(act, self._longest))
+        last = asked.known.get(found_there)
+        return self._last(asked, found_there, held, act) if last is None else last
 
-    def _asked(self, held: list[Any], act: Act) -> _Asked | Sieve:
-        """Return, and remember, what is left to ask by what was found in all texts, or in all but the longest."""
+    def _asked(self, held: list[Any], act: Act) -> _Asked | _Sifted:
+        """Return, and remember, what is left to ask by what was found in all texts but the longest."""
         idle, near, *founds = held
-        by_text = dict(zip((*(of for of, _ in self._sets), self._longest), founds, strict=False))
+        by_text = self._by_text(founds)
         left = list(self._left(by_text, act, idle, near))
         open_ones = frozenset(one for _, words, _ in left for of, ids, _ in words if of not in by_text for one in ids)
-        asked = tuple((rule, conditions) for rule, _, conditions in left)
-        found = self._sieve(open_ones) if open_ones else asked
+        asked = _Sifted(self._sieve(open_ones).found) if open_ones else tuple((rule, conditions) for rule, _, conditions in left)
         if len(self._known) >= _MOST_KNOWN:
             self._known = {}
-        self._known[(*held, *act.traits)] = found
-        return found
+        self._known[(*held, *act.traits)] = asked
+        return asked
+
+    def _last(self, asked: _Sifted, found: frozenset[int], held: list[Any], act: Act) -> _Asked:
+        """Return, and remember, what is left to ask by what was found in all texts."""
+        idle, near, *founds = held
+        left = self._left({**self._by_text(founds), self._longest: found}, act, idle, near)
+        if len(asked.known) >= _MOST_SIFTED:
+            asked.known = {}
+        asked.known[found] = last = tuple((rule, conditions) for rule, _, conditions in left)
+        return last
+
+    def _by_text(self, founds: list[frozenset[int]]) -> dict[str, frozenset[int]]:
+        return dict(zip((*(of for of, _ in self._sets), "via"), founds, strict=False))
 
     def _sieve(self, ids: frozenset[int]) -> Sieve:
         """Return what looks for some patterns in the longest text."""
@@ -181,9 +203,8 @@ class _OfKind:
                 continue
             if near is not None and any(isinstance(one, _Among) and near.isdisjoint(one.fields) for one in conditions):
                 continue
-            untrue = [one for one in conditions if isinstance(one, _Concept) and one.names <= idle]
-            missing = [one for one in conditions if isinstance(one, _Trait) and one.name not in act.traits]
-            sure = [*untrue, *missing]
+            sure: list[_Concept | _Trait] = [one for one in conditions if isinstance(one, _Concept) and one.names <= idle]
+            sure += [one for one in conditions if isinstance(one, _Trait) and one.name not in act.traits]
             if not any(one.wanted for one in sure):
                 yield rule, words, tuple(one.ask if isinstance(one, _Concept) else one for one in conditions if one not in sure)
 
