@@ -636,10 +636,11 @@ class Grounds:
 
     def may_name_project(self, path: str) -> bool:
         """Tell at once that a path holds no name of the project."""
-        if not self.names:
-            return False
         plain = path.lower().replace("_", "-").replace(".", "-")
-        return any(name in plain for name in self.names)
+        for name in self._names:  # noqa: SIM110 - before every path: a third of the time
+            if name in plain:
+                return True
+        return False
 
     def names_project(self, text: str) -> bool:
         """Tell whether a text names the project."""

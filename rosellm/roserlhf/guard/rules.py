@@ -124,7 +124,9 @@ class _OfKind:
         self._sieves: dict[frozenset[int], Sieve] = {}
         """By the patterns that they look for in the longest text."""
         self.asks_places = False
-        """Whether a rule asks what the target of an act touches, the only path that acts of this kind are about."""
+        """Whether a rule asks what an act touches, and its target is the only path that it is about, see `paths_of`."""
+        self.asks_modules = False
+        """Whether a dotted target is about another path, too."""
 
     def add(self, rule: Rule, words: tuple[Words, ...], conditions: tuple[Condition, ...]) -> None:
         """Take in one alternative of a rule."""
@@ -140,7 +142,8 @@ class _OfKind:
         self._found_in_via = sets.pop("via", None)
         self._sets = list(sets.items())
         asks = any(isinstance(one, _Among) for *_, conditions in self.checks for one in conditions)
-        self.asks_places = asks and self._kind not in _OTHER_PATHS
+        self.asks_places = asks and self._kind != "link"
+        self.asks_modules = self._kind == "import"
 
     def candidates(self, act: Act, idle: frozenset[str], near: frozenset[str] | None = None) -> _Asked:
         """Return the rules whose patterns an act's texts meet and whose traits it has, with what else must be true of it.
@@ -264,6 +267,8 @@ class Rules:
         for act in acts:
             rules = self._by_kind[act.kind]
             is_placed = rules.asks_places and (not act.traits or _OTHER_PATH_TRAITS.isdisjoint(act.traits))
+            if is_placed and rules.asks_modules and "." in act.target:
+                is_placed = False
             for rule, conditions in rules.candidates(act, idle, grounds.near(act.target) if is_placed else None):
                 for condition in conditions:
                     if not condition(act, grounds):
@@ -411,9 +416,8 @@ class _Trait:
         return (value is not None and self._found(value)) is self.wanted
 
 
-_OTHER_PATHS = ("link", "import")
 _OTHER_PATH_TRAITS = frozenset(("path", "includes"))
-"""Kinds of acts, and traits of others, that are about other paths than the target alone, see `paths_of`."""
+"""Traits of acts that are about other paths than the target alone, see `paths_of`."""
 
 
 class _Among:
