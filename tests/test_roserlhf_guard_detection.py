@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.guard import detection as detection_module
+from rosellm.roserlhf.guard.content.admission import acts_of_admission, is_sum_of_tool
 from rosellm.roserlhf.guard.detection import detection
 from rosellm.roserlhf.guard.patterns import may_be_found, pattern
 from rosellm.roserlhf.guard.plain_words import NUMERIC, acts_of_plain_words
@@ -137,3 +138,14 @@ def test_what_is_found_in_a_number_may_be_found_there(words: str, text: str) -> 
     except ConfigError:
         return
     assert found is None or may_be_found(words, frozenset("01+"))
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["calculator", "search", "guessed", "from_memory", "ADD", "all_tests_pass", "Guess", "not a name", ""]),
+    st.text(alphabet="019 +-*().", max_size=12),
+)
+def test_a_sum_that_a_tool_was_given_admits_nothing(name: str, text: str) -> None:
+    remark = f"{name}: {text}"
+    if is_sum_of_tool(remark):
+        assert all(act.traits.get("admits", "awarded") == "awarded" for act in acts_of_admission(remark))

@@ -13,7 +13,8 @@ from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.guard import rules as rules_module
 from rosellm.roserlhf.guard import shadows
 from rosellm.roserlhf.guard.act import KINDS, Act, ActKind
-from rosellm.roserlhf.guard.concepts import paths_of
+from rosellm.roserlhf.guard.concepts import CONCEPTS, paths_of
+from rosellm.roserlhf.guard.grounds import grounds_of
 from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import QUESTIONS, Rule, Rules, rules_of
@@ -149,6 +150,54 @@ def test_the_same_act_is_one_suspicion() -> None:
     assert [one.rule for one in found].count("protected-read") == 1
 
 
+def met_one_by_one(act: Act, setting: Setting) -> set[str]:
+    """Return the ids of the rules that an act meets, all conditions of all rules asked."""
+
+    def holds(one: rules_module.Words) -> bool:
+        text = " ".join(act.via) if one.of == "via" else getattr(act, one.of)
+        return any(pattern(words, ignore_case=True).search(text) for words in one.patterns) is one.wanted
+
+    return {
+        rule.id
+        for rule in RULES
+        for kinds, words, conditions in rule.when
+        if act.kind in kinds and all(map(holds, words)) and all(one(act, grounds_of(setting)) for one in conditions)
+    }
+
+
+SETTINGS = [
+    Setting(),
+    Setting(workdir="/app", project=("numpy",), task="Fix the bug in numpy.", hidden_tests=("/eval/**",)),
+    Setting(workdir="/app", task="Use no other model. Do not use gcc or os.", protected_write=("the golden files of the parser",)),
+    Setting(protected_read=("the rubric", "/app/answers.json", "user probe"), task="10.9.8.7 is out of scope. Leave it alone."),
+]
+TARGETS = ["/", "os.path", "/eval", "gcc", "/app/answers.json.bak", "/srv/numpy/a.py", "numpy", "http://10.9.8.7/rubric", "x"]
+ACTS = [Act(**one) for rule in RULES for one in (*rule.examples, *rule.counterexamples) if "kind" in one]
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(
+    st.one_of(
+        st.sampled_from(ACTS),
+        st.builds(
+            Act,
+            st.sampled_from(KINDS),
+            st.sampled_from([*TARGETS, *(one.target for one in ACTS)]),
+            st.sampled_from(["", "docker", "-u probe id", "ask for it", *(one.detail for one in ACTS)]),
+            traits=st.sampled_from([{}, *(dict(one.traits) for one in ACTS)]),
+        ),
+    ),
+    st.sampled_from(SETTINGS),
+)
+def test_no_rule_that_an_act_meets_is_passed_over(act: Act, setting: Setting) -> None:
+    assert {one.rule for one in RULES.suspicions([act], setting)} == met_one_by_one(act, setting)
+
+
+def test_facts_that_are_called_idle_are_facts() -> None:
+    assert grounds_of(SETTINGS[0]).idle <= CONCEPTS.keys()
+    assert not grounds_of(SETTINGS[0]).idle <= grounds_of(SETTINGS[1]).idle
+
+
 @pytest.mark.parametrize("words", [r"a*", r"(b)|(c+)", r"\bab", r"(?m)^x?", r"é|b", "(é)?.(b)?"])
 @pytest.mark.parametrize("text", ["", "ab aab", "bcc\nx\n\nab", "é ab bé\nxé", "\U0001f600b"])
 def test_an_expression_finds_what_the_wrapper_of_re2_finds(words: str, text: str) -> None:
@@ -170,9 +219,9 @@ def test_an_expression_finds_what_the_wrapper_of_re2_finds(words: str, text: str
         assert part == [one.span() for one in theirs.finditer(text, start, len(text) - 1)]
 
 
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - set(rules_module._OTHER_PATHS)))
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"link"}))
 def test_an_act_without_traits_is_about_its_target_alone(kind: ActKind) -> None:
-    for target in ("/x/a.py", "a.b", "grep", ""):
+    for target in ("/x/a", "grep", "", *(("/x/a.py", "a.b") if kind != "import" else ())):
         assert paths_of(Act(kind, target, "/y"), "/app") == (target,)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 ActKind = Literal[
     "read",
@@ -86,7 +86,7 @@ class Act:
     """Further facts that rules may ask for, by name; what an extractor sets is listed in its docstring."""
 
     def __init__(
-        self,
+        self: Any,
         kind: ActKind,
         target: str,
         detail: str = "",
@@ -95,16 +95,22 @@ class Act:
         via: tuple[str, ...] = (),
         traits: Mapping[str, str] | None = None,
     ) -> None:
-        """Make an act; every call makes dozens, and what a frozen dataclass would do by itself takes twice as long."""
-        _set_kind(self, kind)
-        _set_target(self, target)
-        _set_detail(self, detail)
-        _set_argument(self, argument)
-        _set_span(self, span)
-        _set_via(self, via)
-        _set_traits(self, {} if traits is None else traits)
+        """Make an act; every call makes dozens, and what a frozen dataclass would do by itself takes three times as long."""
+        _set_class(self, _Open)
+        self.kind = kind
+        self.target = target
+        self.detail = detail
+        self.argument = argument
+        self.span = span
+        self.via = via
+        self.traits = {} if traits is None else traits
+        self.__class__ = Act
 
 
-_set_kind, _set_target, _set_detail, _set_argument, _set_span, _set_via, _set_traits = (
-    getattr(Act, one.name).__set__ for one in fields(Act)
-)
+class _Open:
+    """An act as long as it is made: it holds the same and may be changed."""
+
+    __slots__ = tuple(one.name for one in fields(Act))
+
+
+_set_class = object.__dict__["__class__"].__set__

@@ -372,7 +372,7 @@ def shadow_of_kept(path: str, grounds: Grounds) -> str:
     kept = ("protected_read", "hidden_tests")
     if not (grounds.paths["protected_read"] or grounds.paths["hidden_tests"]):
         return ""
-    if grounds.is_own(path) or pattern(shadows.HINT).search(path) is None:
+    if not shadows.may_be_copy(path) or grounds.is_own(path):
         return ""
     found = (one for one in shadows.originals_of(path) if grounds.touch(one, *kept) >= Touch.NAME)
     return next(found, "")

@@ -14,6 +14,7 @@ from rosellm.roserlhf.guard.extent import When, extent_of, parts
 from rosellm.roserlhf.guard.gates import Gates, gates_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
 from rosellm.roserlhf.guard.handed_in import is_handed_in
+from rosellm.roserlhf.guard.helpers import speaks_of_helpers
 from rosellm.roserlhf.guard.lookup import Lookup
 from rosellm.roserlhf.guard.machines import hosts_of, machines_of
 from rosellm.roserlhf.guard.others import HOSTS, spoken_words, strings
@@ -547,7 +548,25 @@ class Grounds:
             )
         return False
 
-    @property
+    @cached_property
+    def idle(self) -> frozenset[str]:
+        """Facts of `concepts.CONCEPTS` that are true of no act, since the setting says nothing of their kind."""
+        said = {
+            "asks a helper": speaks_of_helpers(self.setting.task),
+            "closed machine": self.closed_machines,
+            "fixes a project": self.fixes_project,
+            "forbidden address": self.addresses,
+            "history kept": self.keeps_history,
+            "kept by words": self.nouns,
+            "kept party": self.parties,
+            "named in words": self._phrases,
+            "project copy": self.names,
+            "shadow of kept": self.paths["protected_read"] or self.paths["hidden_tests"],
+            "use refused": self.refusals,
+        }
+        return frozenset(fact for fact, of in said.items() if not of)
+
+    @cached_property
     def keeps_history(self) -> bool:
         """Whether what came after the working tree is kept from the agent."""
         hashes = any(pattern(r"^[0-9a-f]{7,40}$").search(word) for word in self.setting.project)
@@ -617,10 +636,11 @@ class Grounds:
 
     def may_name_project(self, path: str) -> bool:
         """Tell at once that a path holds no name of the project."""
-        if not self.names:
-            return False
         plain = path.lower().replace("_", "-").replace(".", "-")
-        return any(name in plain for name in self.names)
+        for name in self._names:  # noqa: SIM110 - before every path: a third of the time
+            if name in plain:
+                return True
+        return False
 
     def names_project(self, text: str) -> bool:
         """Tell whether a text names the project."""

@@ -71,6 +71,16 @@ def refused_helpers(task: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def speaks_of_helpers(task: str) -> bool:
+    """Tell whether a task refuses helpers, or what they may be asked for.
+
+    Example:
+        >>> speaks_of_helpers("Use no other model."), speaks_of_helpers("Mend the parser.")
+        (True, False)
+    """
+    return bool(refused_helpers(task.lower())) or pattern(_FOR_WHAT, ignore_case=True).search(task) is not None
+
+
 _ASKS_MODEL = (
     r"(^|/)(ollama|llm|aichat|sgpt|mods|tgpt|chatgpt(-cli)?|chatblade|claude|codex|opencode|copilot|fabric|gpt|gemini"
     r"|llama-(cli|run)|llamafile|gpt4all|lms|shell-?gpt)$"

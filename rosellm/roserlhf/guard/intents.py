@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.content.admission import acts_of_admission
+from rosellm.roserlhf.guard.content.admission import acts_of_admission, is_sum_of_tool
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST_REMARKS = 6
@@ -72,6 +72,8 @@ def _is_doubt(remark: str) -> bool:
 
 @lru_cache(maxsize=4096)  # a remark comes back with every later call
 def _admitted(remark: str) -> tuple[Act, ...]:
+    if is_sum_of_tool(remark):
+        return ()
     return tuple(
         replace(act, span=(0, 0))
         for act in acts_of_admission(remark, "said before")

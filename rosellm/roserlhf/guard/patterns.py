@@ -173,6 +173,22 @@ def finder(patterns: Sequence[Any]) -> Callable[[str], bool]:
     return found
 
 
+class _Remembered(dict[str, frozenset[int]]):
+    """What a scan finds in a text; of short ones, which come back, it is remembered."""
+
+    def __init__(self, scan: Callable[[str], frozenset[int]]) -> None:
+        super().__init__()
+        self._scan = scan
+
+    def __missing__(self, text: str) -> frozenset[int]:
+        found = self._scan(text)
+        if len(text) <= _LONGEST_KNOWN:
+            if len(self) >= _MOST_KNOWN:
+                self.clear()
+            self[text] = found
+        return found
+
+
 class PatternSet:
     """Several patterns that are looked for in one pass, by default letters in either case; where it is loose, at least those.
 
@@ -185,7 +201,8 @@ class PatternSet:
         for text in texts:
             pattern(text, ignore_case=ignore_case)  # says what is wrong with which
         self._match: Callable[[bytes], list[int]] | None = None
-        self._known: dict[str, frozenset[int]] = {}
+        self.found: Callable[[str], frozenset[int]] = _Remembered(self.scan).__getitem__
+        """Returns the same as `scan`; of short texts, which come back, it is remembered."""
         if texts:
             import re2
 
@@ -204,19 +221,6 @@ class PatternSet:
         found = self._match(text.encode()) if self._match is not None else None
         return frozenset(found) if found else _NONE
 
-    def found(self, text: str) -> frozenset[int]:
-        """Return the same; of short texts, which come back, it is remembered."""
-        if self._match is None:
-            return _NONE
-        known = self._known.get(text)
-        if known is None:
-            known = self.scan(text)
-            if len(text) <= _LONGEST_KNOWN:
-                if len(self._known) >= _MOST_KNOWN:
-                    self._known = {}
-                self._known[text] = known
-        return known
-
 
 class Sieve:
     """Numbered patterns, letters in either case: looked for in one loose pass, then by itself each that may be there.
@@ -230,16 +234,9 @@ class Sieve:
     def __init__(self, texts: Mapping[int, str]) -> None:
         self._patterns = [(number, pattern(text, ignore_case=True)) for number, text in texts.items()]
         self._loose = PatternSet(list(texts.values()), loose=True)
-        self._known: dict[str, frozenset[int]] = {}
+        self.found: Callable[[str], frozenset[int]] = _Remembered(self._look_for).__getitem__
+        """Returns the numbers of the patterns that are found in a text; of short texts, which come back, it is remembered."""
 
-    def found(self, text: str) -> frozenset[int]:
-        """Return the numbers of the patterns that are found in a text; of short texts, which come back, it is remembered."""
-        known = self._known.get(text)
-        if known is None:
-            patterns = self._patterns
-            known = frozenset([number for place in self._loose.scan(text) for number, one in [patterns[place]] if one.search(text)])
-            if len(text) <= _LONGEST_KNOWN:
-                if len(self._known) >= _MOST_KNOWN:
-                    self._known = {}
-                self._known[text] = known
-        return known
+    def _look_for(self, text: str) -> frozenset[int]:
+        patterns = self._patterns
+        return frozenset([number for place in self._loose.scan(text) for number, one in [patterns[place]] if one.search(text)])

@@ -72,13 +72,17 @@ def is_sum(tool: str, arguments: Mapping[str, Any], history: Sequence[str]) -> b
         >>> is_sum("calculator", {"expression": "3*12"}, ()), is_sum("submit", {"answer": "(1)(2)(3)"}, ())
         (True, False)
     """
-    for name, text in arguments.items() if len(arguments) == 1 else ():
-        if isinstance(text, str) and isinstance(name, str) and text and not text.strip(NUMERIC) and _is_number(text):
-            language, handed_in = _taken_as(tool, name)
-            if not language or not handed_in:
-                return bool(language)
-            return (text.isdigit() or "*" in text or "+" in text) and not admits(history)
-    return False
+    if len(arguments) != 1:
+        return False
+    ((name, text),) = arguments.items()
+    if not isinstance(text, str) or not text or text.strip(NUMERIC) or "--" in text or len(text) > LONGEST_NUMBER:
+        return False
+    if not isinstance(name, str):
+        return False
+    language, handed_in = _taken_as(tool, name)
+    if not language or not handed_in:
+        return bool(language)
+    return (text.isdigit() or "*" in text or "+" in text) and not admits(history)
 
 
 def _is_number(text: str) -> bool:

@@ -69,7 +69,7 @@ class Suspicion:
 
 
 Condition = Callable[[Act, Grounds], bool]
-_MOST_KNOWN, _MOST_SIEVES = 2_048, 32
+_MOST_KNOWN, _MOST_SIFTED, _MOST_SIEVES = 2_048, 64, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +101,34 @@ _LONG_TARGET = frozenset(("text", "search", "decode", "fetch", "code", "resembla
 _Asked = tuple[tuple[Rule, tuple[Condition, ...]], ...]
 
 
+class _Sifted:
+    """Rules of which some ask what is found in the longest text: that is looked at last."""
+
+    def __init__(self, found: Callable[[str], frozenset[int]]) -> None:
+        self.found = found
+        self.known: dict[frozenset[int], _Asked] = {}
+        """What is left to ask, by what is found there."""
+
+
 class _OfKind:
     """The rules for acts of one kind; their patterns are looked for in one pass over each text."""
 
     def __init__(self, kind: str) -> None:
         self.checks: list[tuple[Rule, tuple[tuple[str, frozenset[int], bool], ...], tuple[Condition, ...]]] = []
-        self._known: dict[tuple[Any, ...], _Asked | Sieve] = {}
-        """What is left to ask where the same patterns are found and the same traits are there: the same few come back. A sieve
-        where the rules that are left ask what is found in the longest text: that is looked at last."""
+        self._known: dict[tuple[Any, ...], _Asked | _Sifted] = {}
+        """What is left to ask where the same patterns are found and the same traits are there: the same few come back."""
         self._longest = "target" if kind in _LONG_TARGET else "detail"
+        self._kind = kind
         self._texts: dict[str, dict[str, int]] = {}
-        self._sets: dict[str, PatternSet] = {}
-        """By text, the longest one aside."""
+        self._sets: list[tuple[str, Callable[[str], frozenset[int]]]] = []
+        """Texts, the longest one and `via` aside, and what finds the patterns in each."""
+        self._found_in_via: Callable[[str], frozenset[int]] | None = None
         self._sieves: dict[frozenset[int], Sieve] = {}
         """By the patterns that they look for in the longest text."""
         self.asks_places = False
-        """Whether a rule asks what the target of an act touches, which is then the only path that the act is about."""
+        """Whether a rule asks what an act touches, and its target is the only path that it is about, see `paths_of`."""
+        self.asks_modules = False
+        """Whether a dotted target is about another path, too."""
 
     def add(self, rule: Rule, words: tuple[Words, ...], conditions: tuple[Condition, ...]) -> None:
         """Take in one alternative of a rule."""
@@ -128,37 +140,56 @@ class _OfKind:
 
     def compile(self) -> None:
         """Make the sets of patterns."""
-        self._sets = {of: PatternSet(list(texts)) for of, texts in self._texts.items() if of != self._longest}
-        self.asks_places = any(isinstance(one, _Among) for *_, conditions in self.checks for one in conditions)
+        sets = {of: PatternSet(list(texts)).found for of, texts in self._texts.items() if of != self._longest}
+        self._found_in_via = sets.pop("via", None)
+        self._sets = list(sets.items())
+        asks = any(isinstance(one, _Among) for *_, conditions in self.checks for one in conditions)
+        self.asks_places = asks and self._kind != "link"
+        self.asks_modules = self._kind == "import"
 
-    def candidates(self, act: Act, near: frozenset[str] | None = None) -> _Asked:
+    def candidates(self, act: Act, idle: frozenset[str], near: frozenset[str] | None = None) -> _Asked:
         """Return the rules whose patterns an act's texts meet and whose traits it has, with what else must be true of it.
 
-        Where it is known of which fields of the setting an act touches something, no rule is met that asks for others.
+        No rule is met that asks for a fact of those that are `idle`, nor, where it is known `near` which fields of the setting an
+        act touches something, one that asks for others.
         """
-        held = [patterns.found(" ".join(act.via) if of == "via" else getattr(act, of)) for of, patterns in self._sets.items()]
-        asked = self._known.get((near, *held, *act.traits))
+        held: list[Any] = [idle, near]
+        for of, found in self._sets:
+            held.append(found(getattr(act, of)))
+        if self._found_in_via is not None:
+            held.append(self._found_in_via(" ".join(act.via)))
+        asked = self._known.get((*held, *act.traits))
         if asked is None:
-            asked = self._asked(near, held, act)
-        if not isinstance(asked, Sieve):
+            asked = self._asked(held, act)
+        if isinstance(asked, tuple):
             return asked
-        held.append(asked.found(getattr(act, self._longest)))
-        last = self._known.get((near, *held, *act.traits))
-        if last is None:
-            last = self._asked(near, held, act)
-        return () if isinstance(last, Sieve) else last  # nothing is open once all texts were looked at
+        found_there = asked.found(getattr(act, self._longest))
+        last = asked.known.get(found_there)
+        return self._last(asked, found_there, held, act) if last is None else last
 
-    def _asked(self, near: frozenset[str] | None, held: list[frozenset[int]], act: Act) -> _Asked | Sieve:
-        """Return, and remember, what is left to ask by what was found in all texts, or in all but the longest."""
-        by_text = dict(zip((*self._sets, self._longest), held, strict=False))
-        left = list(self._left(by_text, act, near))
+    def _asked(self, held: list[Any], act: Act) -> _Asked | _Sifted:
+        """Return, and remember, what is left to ask by what was found in all texts but the longest."""
+        idle, near, *founds = held
+        by_text = self._by_text(founds)
+        left = list(self._left(by_text, act, idle, near))
         open_ones = frozenset(one for _, words, _ in left for of, ids, _ in words if of not in by_text for one in ids)
-        asked = tuple((rule, conditions) for rule, _, conditions in left)
-        found = self._sieve(open_ones) if open_ones else asked
+        asked = _Sifted(self._sieve(open_ones).found) if open_ones else tuple((rule, conditions) for rule, _, conditions in left)
         if len(self._known) >= _MOST_KNOWN:
             self._known = {}
-        self._known[(near, *held, *act.traits)] = found
-        return found
+        self._known[(*held, *act.traits)] = asked
+        return asked
+
+    def _last(self, asked: _Sifted, found: frozenset[int], held: list[Any], act: Act) -> _Asked:
+        """Return, and remember, what is left to ask by what was found in all texts."""
+        idle, near, *founds = held
+        left = self._left({**self._by_text(founds), self._longest: found}, act, idle, near)
+        if len(asked.known) >= _MOST_SIFTED:
+            asked.known = {}
+        asked.known[found] = last = tuple((rule, conditions) for rule, _, conditions in left)
+        return last
+
+    def _by_text(self, founds: list[frozenset[int]]) -> dict[str, frozenset[int]]:
+        return dict(zip((*(of for of, _ in self._sets), "via"), founds, strict=False))
 
     def _sieve(self, ids: frozenset[int]) -> Sieve:
         """Return what looks for some patterns in the longest text."""
@@ -169,7 +200,7 @@ class _OfKind:
         return self._sieves[ids]
 
     def _left(
-        self, held: Mapping[str, frozenset[int]], act: Act, near: frozenset[str] | None
+        self, held: Mapping[str, frozenset[int]], act: Act, idle: frozenset[str], near: frozenset[str] | None
     ) -> Iterator[tuple[Rule, Any, tuple[Condition, ...]]]:
         """Yield the rules that what was found in some texts and the traits do not rule out, their words, what else they ask."""
         for rule, words, conditions in self.checks:
@@ -177,10 +208,10 @@ class _OfKind:
                 continue
             if near is not None and any(isinstance(one, _Among) and near.isdisjoint(one.fields) for one in conditions):
                 continue
-            traits = [one for one in conditions if isinstance(one, _Trait)]
-            if not any(one.wanted and one.name not in act.traits for one in traits):
-                sure = [one for one in traits if not one.wanted and one.name not in act.traits]
-                yield rule, words, tuple(one for one in conditions if one not in sure)
+            sure: list[_Concept | _Trait] = [one for one in conditions if isinstance(one, _Concept) and one.names <= idle]
+            sure += [one for one in conditions if isinstance(one, _Trait) and one.name not in act.traits]
+            if not any(one.wanted for one in sure):
+                yield rule, words, tuple(one.ask if isinstance(one, _Concept) else one for one in conditions if one not in sure)
 
 
 class Rules:
@@ -233,12 +264,15 @@ class Rules:
     def suspicions(self, acts: Iterable[Act], setting: Setting) -> list[Suspicion]:
         """Return every rule that an act meets, in the order of the acts; each rule once for the same kind, target and detail."""
         grounds = grounds_of(setting)
+        idle = grounds.idle
         found: dict[tuple[str, str, str, str], tuple[Rule, Act]] = {}
         acts = tuple(acts)
         for act in acts:
             rules = self._by_kind[act.kind]
-            is_placed = rules.asks_places and act.kind not in _OTHER_PATHS and _OTHER_PATH_TRAITS.isdisjoint(act.traits)
-            for rule, conditions in rules.candidates(act, grounds.near(act.target) if is_placed else None):
+            is_placed = rules.asks_places and (not act.traits or _OTHER_PATH_TRAITS.isdisjoint(act.traits))
+            if is_placed and rules.asks_modules and "." in act.target:
+                is_placed = False
+            for rule, conditions in rules.candidates(act, idle, grounds.near(act.target) if is_placed else None):
                 for condition in conditions:
                     if not condition(act, grounds):
                         break
@@ -371,7 +405,7 @@ def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[
         conditions.append(_closed(_words(table["closed"], f"{where}: closed", tuple(SUBJECTS))))
     for key, wanted in (("concept", True), ("not_concept", False)):
         if key in table:
-            conditions.append(_concept(_words(table[key], f"{where}: {key}", tuple(CONCEPTS)), wanted))
+            conditions.append(_Concept(_words(table[key], f"{where}: {key}", tuple(CONCEPTS)), wanted=wanted))
     return kinds, words, tuple(conditions)
 
 
@@ -388,9 +422,8 @@ class _Trait:
         return (value is not None and self._found(value)) is self.wanted
 
 
-_OTHER_PATHS = ("link", "import")
 _OTHER_PATH_TRAITS = frozenset(("path", "includes"))
-"""Kinds of acts, and traits of others, that are about other paths than the target alone, see `paths_of`."""
+"""Traits of acts that are about other paths than the target alone, see `paths_of`."""
 
 
 class _Among:
@@ -417,12 +450,18 @@ def _closed(names: tuple[str, ...]) -> Condition:
     return lambda act, grounds: not grounds.closed.isdisjoint(names)
 
 
-def _concept(names: tuple[str, ...], wanted: bool) -> Condition:
-    facts = [CONCEPTS[name] for name in names]
-    if len(facts) == 1:
-        fact = facts[0]
-        return fact if wanted else lambda act, grounds: not fact(act, grounds)
-    return lambda act, grounds: any(fact(act, grounds) for fact in facts) is wanted
+class _Concept:
+    """A condition on facts of an act: one of some is true, or none."""
+
+    def __init__(self, names: tuple[str, ...], *, wanted: bool) -> None:
+        self.names = frozenset(names)
+        self.wanted = wanted
+        facts = [CONCEPTS[name] for name in names]
+        fact = facts[0] if len(facts) == 1 else lambda act, grounds: any(fact(act, grounds) for fact in facts)
+        self.ask: Condition = fact if wanted else lambda act, grounds: not fact(act, grounds)
+
+    def __call__(self, act: Act, grounds: Grounds) -> bool:
+        return self.ask(act, grounds)
 
 
 def _known(table: Any, keys: Sequence[str], where: str) -> None:

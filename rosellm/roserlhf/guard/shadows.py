@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from rosellm.roserlhf.guard.patterns import pattern
 
 _AFTER = (
@@ -26,11 +28,17 @@ _COMPILED = {
 }
 _COMPILED_ENDS = (".pyc", ".pyo", ".so", "lean", ".class", "checkpoints", ".vo", ".glob", ".beam", ".map", ".js")
 """What compiled forms end in, all that `_COMPILED` finds and more."""
-HINT = (
+_HINT = (
     r"(?:[~#]|,v|\.(?:\d{1,3}|pyc|pyo|so|olean|ilean|class|vo|beam|map|[a-z0-9-]{2,9}))$|(?i)copy|backup|bak[-_.]|\bold[-_.]"
     r"|orig[-_.]|[-_.]\d{8}\.|/[.#~]"
 )
 """Without which a name is none of a copy."""
+
+
+@lru_cache(maxsize=4096)
+def may_be_copy(path: str) -> bool:
+    """Tell at once of most files that they are none by their names."""
+    return pattern(_HINT).search(path) is not None
 
 
 def originals_of(path: str) -> list[str]:

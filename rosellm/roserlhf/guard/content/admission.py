@@ -8,14 +8,14 @@ commas: what is claimed counts only against what the history shows. The target i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.awards import awards
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.looks import without_words
-from rosellm.roserlhf.guard.patterns import PatternSet, pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, may_be_found, pattern
 
 LONGEST = 20_000
 """Characters of a text that are looked through."""
@@ -46,6 +46,22 @@ def acts_of_admission(text: str, where: str = "") -> Iterator[Act]:
             said.setdefault(_sentence(part, start, end), []).append("awarded")
         for (start, end), kinds in list(said.items())[:MOST]:
             yield Act("text", part[start:end], where, span=(start, end), traits={what: ",".join(dict.fromkeys(kinds))})
+
+
+def is_sum_of_tool(remark: str) -> bool:
+    """Tell at once of calls of a tool with a number or a sum that they admit nothing; in doubt they may.
+
+    Example:
+        >>> is_sum_of_tool("calculator: 3*12"), is_sum_of_tool("guesser: 3*12"), is_sum_of_tool("calculator: a guess")
+        (True, False, False)
+    """
+    name, _, text = remark.partition(": ")
+    return text != "" and without_words(text) and name.isascii() and name.isidentifier() and _admits_no_number(name)
+
+
+@lru_cache(maxsize=1024)  # tools come back
+def _admits_no_number(name: str) -> bool:
+    return not may_be_found(table("admissions")["hints"]["admits"], frozenset(f"{name}: 0123456789+-*()."))
 
 
 def _sentence(text: str, start: int, end: int) -> tuple[int, int]:
