@@ -16,7 +16,7 @@ from rosellm.roserlhf.guard.act import KINDS, Act
 from rosellm.roserlhf.guard.python import acts_of_python, attributes, calling, fold, words
 from rosellm.roserlhf.guard.python.findings import Findings
 from rosellm.roserlhf.guard.python.machine import Machine
-from rosellm.roserlhf.guard.python.value import Scope, Thing
+from rosellm.roserlhf.guard.python.value import MOST_OPTIONS, PLAIN, Choice, Scope, Thing, choice, options
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.scene import DEEPEST, Scene
 
@@ -190,6 +190,27 @@ def test_integers_are_worked_out_as_other_values_are(kind: type[ast.operator], l
     except fold.ERRORS:
         found = fold.NOTHING
     assert fold.binary(kind, left, right) == (found if fold.small(found) else fold.NOTHING)
+
+
+_SHARED: list[object] = [Thing(), Thing("os"), Thing("os"), ["/a"], ["/a"], {}]
+_JOINED = st.one_of(
+    st.sampled_from(_SHARED),
+    st.sampled_from("abc"),
+    st.sampled_from([0, 1, -1, True, False, 1.0, float("nan"), None, b"a", ("a",)]),
+)
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(st.lists(st.one_of(_JOINED, st.lists(_JOINED, max_size=3).map(tuple).map(Choice)), max_size=12))
+def test_values_are_joined_as_if_each_were_compared_with_each(values: list[object]) -> None:
+    kept: list[object] = []
+    for one in (option for value in values for option in options(value)):
+        alike = [other for other in kept if type(other) is type(one) and type(one) in PLAIN and other == one]
+        if not alike and not any(other is one for other in kept):
+            kept.append(one)
+    found = choice(values)
+    assert type(found) is not Choice or len(found.options) != 1
+    assert list(map(id, options(found))) == list(map(id, kept[:MOST_OPTIONS]))
 
 
 @pytest.mark.parametrize("name", sorted(fold.PURE))

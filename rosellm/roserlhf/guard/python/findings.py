@@ -29,6 +29,14 @@ def short(text: str, most: int = LONGEST_TARGET) -> str:
     return text if len(text) <= most else f"{text[: most * 2 // 3]} … {text[-most // 3 :]}"
 
 
+def _is_whole(value: str | bytes) -> bool:
+    return not (isinstance(value, str) and (UNKNOWN in value or STAR in value))
+
+
+_PLAIN_KINDS = frozenset((ast.Name, ast.JoinedStr))
+"""Expressions that disguise nothing though they are the same as a literal."""
+
+
 @dataclass(slots=True)
 class Findings:
     """Collects acts."""
@@ -83,12 +91,10 @@ class Findings:
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Return where a node stands."""
-        line = getattr(node, "lineno", None)
-        if line is None:
+        try:
+            line, start, end_line, end = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
+        except AttributeError:  # a kind of nodes that have no place
             return (0, 0)
-        end_line = getattr(node, "end_lineno", None) or line
-        end = getattr(node, "end_col_offset", None) or 0
-        start = getattr(node, "col_offset", 0)
         starts = self._starts
         if self._plain and end_line <= len(starts) and not self.shift:
             start += starts[line - 1]
@@ -125,10 +131,10 @@ class Findings:
 
     def fold(self, node: ast.expr, value: str | bytes) -> None:
         """Remember that an expression is the same as a literal."""
-        if type(node) is not ast.Name and type(node) is not ast.JoinedStr and len(self.disguised) < MOST_FOLDED:
+        if type(node) not in _PLAIN_KINDS and len(self.disguised) < MOST_FOLDED:
             self.disguised[id(node)] = (node, value)
-        if len(value) <= LONGEST_FOLDED and len(self._folded) < MOST_FOLDED and node.end_lineno and node.end_col_offset:
-            self._folded[node.lineno, node.col_offset, -node.end_lineno, -node.end_col_offset] = value
+        if len(value) <= LONGEST_FOLDED and len(self._folded) < MOST_FOLDED:
+            self._folded[node.lineno, node.col_offset, node.end_lineno, node.end_col_offset] = value  # type: ignore[index]
 
     def fold_at(self, span: tuple[int, int], value: str | bytes) -> None:
         """Remember that what stands in a place of the parsed text is the same as a plainer literal."""
@@ -140,13 +146,16 @@ class Findings:
         if not self._folded and not self._placed:
             return []
         places = {
-            (self.offset(line, column), self.offset(-end_line, -end_column)): value
+            (self.offset(line, column), self.offset(end_line, end_column)): value
             for (line, column, end_line, end_column), value in self._folded.items()
+            if self._placed or _is_whole(value)
         }
+        if not places and not self._placed:
+            return []
         found: list[tuple[tuple[int, int], str | bytes]] = []
         last = 0
         for (start, end), value in sorted((self._placed | places).items(), key=lambda one: (one[0][0], -one[0][1])):
-            if last <= start < end and not (isinstance(value, str) and (UNKNOWN in value or STAR in value)):
+            if last <= start < end and _is_whole(value):
                 last = end
                 found.append(((start, end), value))
         return found
