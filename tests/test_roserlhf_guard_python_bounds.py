@@ -13,10 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard.act import KINDS, Act
-from rosellm.roserlhf.guard.python import acts_of_python, attributes, calling, fold, words
+from rosellm.roserlhf.guard.python import acts_of_python, attributes, calling, fold, solutions, words
 from rosellm.roserlhf.guard.python.findings import Findings
 from rosellm.roserlhf.guard.python.machine import Machine
+from rosellm.roserlhf.guard.python.tree import children, nodes_of
 from rosellm.roserlhf.guard.python.value import MOST_OPTIONS, PLAIN, Choice, Scope, Thing, choice, options
+from rosellm.roserlhf.guard.python.wording import WORDS
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.scene import DEEPEST, Scene
 
@@ -164,6 +166,35 @@ def test_no_width_makes_a_value_of_gigabytes(expression: str) -> None:
 @given(st.text(st.one_of(st.sampled_from("ab\t \x1c.'\u00ad\u200b"), st.characters()), max_size=12))
 def test_words_are_asked_for_at_once_where_nothing_stands_apart(text: str) -> None:
     assert words.holds_words(text) == (words._WORDS.search(text) is not None)
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(st.from_regex(solutions._READY.pattern.removeprefix("(?:^|\\.)"), fullmatch=True).filter(str.isidentifier))
+def test_operations_are_spelled_where_they_are_looked_for(name: str) -> None:
+    assert WORDS.may_hold(f"y = F.{name}(x)", solutions._OFFERED)
+
+
+@pytest.mark.parametrize("file", sorted(Path(__file__).parent.glob("test_roserlhf_guard_python*.py")), ids=lambda file: file.stem)
+def test_nodes_are_those_of_a_walk(file: Path) -> None:
+    whole = ast.parse(file.read_text(encoding="utf-8") + _RARE)
+    hollow = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
+    assert nodes_of(whole) == [one for one in ast.walk(whole) if not isinstance(one, hollow)]
+    assert all(
+        children(one) == [inner for inner in ast.iter_child_nodes(one) if not isinstance(inner, hollow)] for one in nodes_of(whole)
+    )
+
+
+_RARE = """
+async def f(a, /, b=1, *c, d, e=2, **g) -> int:
+    global h
+    match a:
+        case {"x": 1, **rest} | [None, *others] | Point(x=0) as whole if b:
+            nonlocal_ = {**a, 1: 2}
+    try:
+        from x import y as z
+    except* (A, B) as error:
+        raise error from None
+"""
 
 
 _WORDLESS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.builds(Thing, st.sampled_from(["", "os", "f()"])))

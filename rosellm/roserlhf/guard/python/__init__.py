@@ -72,8 +72,7 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
         [('read', '/etc/key', 'open')]
     """
     parsed = source.read(code)
-    # the program changes its own links and variables, not the caller's
-    machine = Machine(scene.apart(), Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text))
+    machine = Machine(scene, Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text))
     if scene.names:
         _remember(machine, parsed.text)
     for magic in parsed.magics:

@@ -72,9 +72,13 @@ def _targets(call: Call, api: Api) -> list[Any]:
     return [call.argument(place.position, place.keyword) for place in api.places]
 
 
+LONGEST_PATH = 1000
+"""Characters of a text that may be meant as a path."""
+
+
 def is_data(value: Any) -> bool:
     """Tell text that is meant as data from text that is meant as a path."""
-    return type(value) is str and ("\n" in value or len(value) > 1000)
+    return type(value) is str and ("\n" in value or len(value) > LONGEST_PATH)
 
 
 _NO_PATHS = frozenset((Contents, File, dict, bool, int, float))
@@ -85,7 +89,7 @@ def reads(call: Call, value: Any, detail: str, kind: ActKind = "read", **traits:
     machine, found = call.machine, []
     for one in value.options if type(value) is Choice else (value,):
         kind_of = type(one)
-        if kind_of in _NO_PATHS or (kind_of is str and is_data(one)):
+        if kind_of in _NO_PATHS or (kind_of is str and ("\n" in one or len(one) > LONGEST_PATH)):
             continue
         for path in (one,) if kind_of is str else paths(one):
             if "://" in path and URL.match(path):

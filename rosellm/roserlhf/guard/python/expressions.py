@@ -80,16 +80,18 @@ def _too_deep(machine: Machine, node: ast.AST | None) -> None:
             machine.findings.add("read", machine.path(one.value), "?", one, guess="yes")
 
 
+_GIVEN = frozenset((UNKNOWN_NAME, "__name__", "__file__"))
+"""Names that every program has."""
+
+
 def unbound(machine: Machine, name: str) -> Any:
     """Return what a name means that the program does not bind."""
     if name in names.BUILTINS:
         return Thing(name)
-    if name == UNKNOWN_NAME:
-        return UNKNOWN
-    if name == "__name__":
-        return Thing("__name__")
-    if name == "__file__":
-        return machine.scene.variables.get("__file__", machine.path("") + "/" + UNKNOWN)
+    if name in _GIVEN:
+        if name == UNKNOWN_NAME:
+            return UNKNOWN
+        return Thing(name) if name == "__name__" else machine.scene.variables.get(name, machine.path("") + "/" + UNKNOWN)
     for star in machine.stars:
         found = names.canonical(f"{star}.{name}")
         if calling.knows(found):

@@ -62,12 +62,13 @@ class Findings:
         """Add an act unless it is there already."""
         if STAR in target or STAR in detail:
             target, detail = target.replace(STAR, "*"), detail.replace(STAR, "*")
-        key = (kind, target, detail, self.where)
-        if key in self._seen or len(self.acts) >= MOST_ACTS:
+        where, acts = self.where, self.acts
+        key = (kind, target, detail, where)
+        if key in self._seen or len(acts) >= MOST_ACTS:
             return
         self._seen.add(key)
         span = self.span(node) if node is not None else (0, 0)
-        self.acts.append(Act(kind, target, detail, "", span, ("python",), {"where": self.where, **traits}))
+        acts.append(Act(kind, target, detail, "", span, ("python",), {"where": where, **traits}))
 
     def decoded(self, words: str) -> str:
         """Return how words were hidden that the program has decoded; empty if they were not."""
@@ -95,7 +96,7 @@ class Findings:
             line, start, end_line, end = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
         except AttributeError:  # a kind of nodes that have no place
             return (0, 0)
-        starts = self._starts
+        starts = self._starts or self._index()
         if self._plain and end_line <= len(starts) and not self.shift:
             start += starts[line - 1]
             end += starts[end_line - 1]
@@ -105,10 +106,7 @@ class Findings:
 
     def offset(self, line: int, column: int) -> int:
         """Return the index of a character, given its line from 1 and its column in UTF-8 bytes."""
-        starts = self._starts
-        if not starts:
-            self._index()
-            starts = self._starts
+        starts = self._starts or self._index()
         if line > len(starts):
             line = len(starts)
         if not self._plain:
@@ -118,16 +116,15 @@ class Findings:
 
     def position(self, index: int) -> int:
         """Return the line from 1 of a character."""
-        if not self._starts:
-            self._index()
-        return bisect_right(self._starts, index)
+        return bisect_right(self._starts or self._index(), index)
 
-    def _index(self) -> None:
+    def _index(self) -> list[int]:
         # Python ends lines at \n, \r\n and \r alone
         self._lines = self.code.replace("\r\n", "\n\0").replace("\r", "\n").replace("\n\0", "\r\n").split("\n")
         self._plain = self.code.isascii()
         ends = accumulate(map(len, self._lines), initial=0)
         self._starts = list(map(add, ends, range(len(self._lines))))
+        return self._starts
 
     def fold(self, node: ast.expr, value: str | bytes) -> None:
         """Remember that an expression is the same as a literal."""

@@ -7,7 +7,6 @@ import bisect
 import functools
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.python.findings import short
@@ -36,20 +35,17 @@ def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, is_
     | answers by address | the key | |
     | empty test | | |
     """
-    given = node.args
-    parameters = set(map(_NAME_OF, given.args))
-    if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg:
-        more = (*given.posonlyargs, *given.kwonlyargs, given.vararg, given.kwarg)
-        parameters.update([one.arg for one in more if one is not None])
-    parameters -= _OWNERS
     body = node.body[:MOST_BODY]
     if type(body[0]) is ast.Expr and _is_text(body[0]):
         body = node.body[1 : MOST_BODY + 1]
-    if node.name.startswith("test"):
+    if node.name[:4] == "test":
         if all(isinstance(one, (ast.Pass, ast.Return)) or _is_text(one) for one in body):
-            _add(machine, "empty test", "", node, parameters)
+            _add(machine, "empty test", "", node, _parameters(node.args))
         return
-    if node.name.startswith("__") or not parameters:
+    if node.name[:2] == "__" or (len(body) == 1 and type(body[0]) is ast.Return and type(body[0].value) in _WORKED_OUT):
+        return
+    parameters = _parameters(node.args)
+    if not parameters:
         return
     kinds = set(map(type, body))
     _literals(machine, node, body, parameters)
@@ -61,6 +57,17 @@ def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, is_
         _counts(machine, node, body, is_respelled or _speaks_of_memory(machine.findings.code))
 
 
+def _parameters(given: ast.arguments) -> set[str]:
+    """Return the names of a function's inputs, without that of the object whose method it is."""
+    found = set(map(_NAME_OF, given.args))
+    if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg:
+        more = (*given.posonlyargs, *given.kwonlyargs, given.vararg, given.kwarg)
+        found.update([one.arg for one in more if one is not None])
+    return found - _OWNERS
+
+
+_WORKED_OUT = frozenset((ast.Name, ast.Attribute, ast.BinOp, ast.Compare, ast.JoinedStr, ast.ListComp))
+"""Expressions that are no literals and look nothing up; what returns one and does nothing else takes no shortcut."""
 _NAME_OF = operator.attrgetter("arg")
 _BRANCHING: frozenset[type[ast.stmt]] = frozenset((ast.If, ast.Match))
 """Statements that `_cases` looks at; the next are those of `_counts`."""
@@ -84,8 +91,9 @@ def again(machine: Machine, body: Sequence[ast.stmt]) -> None:
     lines = sorted({node.lineno for node, _ in disguised})
     for node, value in disguised:
         _become(node, value)
-    known = {(act.target, act.traits.get("name", "")) for act in machine.findings.acts if act.kind == "code"}
-    outer, machine.findings = machine.findings, replace(machine.findings, acts=[])
+    findings, before = machine.findings, machine.findings.acts
+    known = {(act.target, act.traits.get("name", "")) for act in before if act.kind == "code"}
+    findings.acts = []
     todo: list[ast.AST] = list(body)
     while todo:
         one = todo.pop()
@@ -97,8 +105,7 @@ def again(machine: Machine, body: Sequence[ast.stmt]) -> None:
                 elif isinstance(one, ast.Try):
                     swallowed(machine, one)
                 todo.extend(one.body)
-    found, machine.findings = machine.findings.acts, outer
-    outer.acts += [act for act in found if (act.target, act.traits.get("name", "")) not in known]
+    findings.acts = [*before, *(act for act in findings.acts if (act.target, act.traits.get("name", "")) not in known)]
 
 
 def _is_sure(value: str | bytes) -> bool:

@@ -82,7 +82,14 @@ _EMPTIED = WORDS.add("zero|fill|mul_|copy_|clear|resize_|random_|uniform_|normal
 _MADE = WORDS.add("empty|zeros|ones|full|rand")
 _KEYED = WORDS.add(rf"digest|\b(?:{'|'.join(sorted(_HASHES | _AS_TEXT))})\b")
 _NAMING = names_in("getattr attrgetter methodcaller import_module __import__")
-_CALLED = WORDS.add(rf"{'|'.join(sorted(_NAMING))}|\b(?:{'|'.join(sorted(_LIBRARIES))})\b")
+_NAMED = WORDS.add("|".join(sorted(_NAMING)))
+_OWNED = WORDS.add(rf"\b(?:{'|'.join(sorted(_LIBRARIES))})\b")
+_OFFERED = WORDS.add(
+    r"norm|softmax|dot_product|flash_attn|attention|conv\d|linear|matmul|mm\b|einsum|cumsum|cumprod|sort\b|topk|fft|cross_entropy"
+    r"|gelu|silu|compile|bincount|histogram|unique|searchsorted|solve|inv\b|svd|qr\b|eigh?\b",
+    ignore_case=True,
+)
+"""Of what `_READY` finds."""
 
 
 def program(findings: Findings, body: Sequence[ast.stmt], text: str, trees: Trees) -> None:
@@ -95,9 +102,11 @@ def program(findings: Findings, body: Sequence[ast.stmt], text: str, trees: Tree
     has_streams, is_odd, is_cached, is_emptied, is_made = (
         WORDS.may_hold(text, words) for words in (_STREAMS, _ODD, _CACHED, _EMPTIED, _MADE)
     )
-    is_keyed, is_called = (WORDS.may_hold(text, words) or not is_whole(body, text) for words in (_KEYED, _CALLED))
-    is_spelled = text.isascii() and is_whole(body, text) and len(text) - findings.shift <= findings.length
-    looks_at_all = has_streams or is_odd or is_emptied or is_made or bool(kept) or bool(fixed) or (is_keyed and "{" in text)
+    whole = is_whole(body, text)
+    is_keyed = not whole or (WORDS.may_hold(text, _KEYED) and "{" in text)
+    is_called = not whole or WORDS.may_hold(text, _NAMED) or (WORDS.may_hold(text, _OWNED) and WORDS.may_hold(text, _OFFERED))
+    is_spelled = text.isascii() and whole and len(text) - findings.shift <= findings.length
+    looks_at_all = has_streams or is_odd or is_emptied or is_made or bool(kept) or bool(fixed) or is_keyed
     for node in islice(_functions(body), MOST_FUNCTIONS) if not kinds.isdisjoint(_HOLDING_FUNCTIONS) else ():
         may_answer = looks_at_all or bool(node.args.defaults) or (is_cached and bool(node.decorator_list))
         if not may_answer and is_spelled and not _is_named_within(findings, node):

@@ -295,17 +295,17 @@ def sources(*values: Any) -> tuple[str, ...]:
     """Return the paths of the files that values were computed from."""
     if FROM_FILES.isdisjoint(map(type, values)):
         return ()
-    holding = [value for value in values if type(value) in FROM_FILES]
-    if len(holding) == 1 and type(holding[0]) is Contents and len(holding[0].paths) == 1:
-        return holding[0].paths
-    found: dict[str, None] = {}
-    for value in holding:
-        for one in value.options if type(value) is Choice else (value,):
-            kind = type(one)
-            if kind is Contents:
-                found.update(dict.fromkeys(one.paths))
-            elif kind is list or kind is tuple:
-                for part in one[:64]:
-                    if type(part) is Contents:
-                        found.update(dict.fromkeys(part.paths))
-    return tuple(found)[:MOST_OPTIONS] if found else ()
+    found: list[str] = []
+    for value in values:
+        kind = type(value)
+        if kind is Contents:
+            found += value.paths
+        elif kind in FROM_FILES:
+            for one in value.options if kind is Choice else (value,):
+                if type(one) is Contents:
+                    found += one.paths
+                elif type(one) is list or type(one) is tuple:
+                    for part in one[:64]:
+                        if type(part) is Contents:
+                            found += part.paths
+    return tuple(found if len(found) < 2 else list(dict.fromkeys(found))[:MOST_OPTIONS])
