@@ -13,10 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard.act import KINDS, Act
-from rosellm.roserlhf.guard.python import acts_of_python, attributes, calling, fold, words
+from rosellm.roserlhf.guard.python import acts_of_python, attributes, calling, fold, solutions, words
 from rosellm.roserlhf.guard.python.findings import Findings
 from rosellm.roserlhf.guard.python.machine import Machine
-from rosellm.roserlhf.guard.python.value import Scope, Thing
+from rosellm.roserlhf.guard.python.tree import children, nodes_of
+from rosellm.roserlhf.guard.python.value import MOST_OPTIONS, PLAIN, Choice, Scope, Thing, choice, options
+from rosellm.roserlhf.guard.python.wording import WORDS
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.scene import DEEPEST, Scene
 
@@ -166,6 +168,35 @@ def test_words_are_asked_for_at_once_where_nothing_stands_apart(text: str) -> No
     assert words.holds_words(text) == (words._WORDS.search(text) is not None)
 
 
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(st.from_regex(solutions._READY.pattern.removeprefix("(?:^|\\.)"), fullmatch=True).filter(str.isidentifier))
+def test_operations_are_spelled_where_they_are_looked_for(name: str) -> None:
+    assert WORDS.may_hold(f"y = F.{name}(x)", solutions._OFFERED)
+
+
+@pytest.mark.parametrize("file", sorted(Path(__file__).parent.glob("test_roserlhf_guard_python*.py")), ids=lambda file: file.stem)
+def test_nodes_are_those_of_a_walk(file: Path) -> None:
+    whole = ast.parse(file.read_text(encoding="utf-8") + _RARE)
+    hollow = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
+    assert nodes_of(whole) == [one for one in ast.walk(whole) if not isinstance(one, hollow)]
+    assert all(
+        children(one) == [inner for inner in ast.iter_child_nodes(one) if not isinstance(inner, hollow)] for one in nodes_of(whole)
+    )
+
+
+_RARE = """
+async def f(a, /, b=1, *c, d, e=2, **g) -> int:
+    global h
+    match a:
+        case {"x": 1, **rest} | [None, *others] | Point(x=0) as whole if b:
+            nonlocal_ = {**a, 1: 2}
+    try:
+        from x import y as z
+    except* (A, B) as error:
+        raise error from None
+"""
+
+
 _WORDLESS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.builds(Thing, st.sampled_from(["", "os", "f()"])))
 
 
@@ -190,6 +221,27 @@ def test_integers_are_worked_out_as_other_values_are(kind: type[ast.operator], l
     except fold.ERRORS:
         found = fold.NOTHING
     assert fold.binary(kind, left, right) == (found if fold.small(found) else fold.NOTHING)
+
+
+_SHARED: list[object] = [Thing(), Thing("os"), Thing("os"), ["/a"], ["/a"], {}]
+_JOINED = st.one_of(
+    st.sampled_from(_SHARED),
+    st.sampled_from("abc"),
+    st.sampled_from([0, 1, -1, True, False, 1.0, float("nan"), None, b"a", ("a",)]),
+)
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(st.lists(st.one_of(_JOINED, st.lists(_JOINED, max_size=3).map(tuple).map(Choice)), max_size=12))
+def test_values_are_joined_as_if_each_were_compared_with_each(values: list[object]) -> None:
+    kept: list[object] = []
+    for one in (option for value in values for option in options(value)):
+        alike = [other for other in kept if type(other) is type(one) and type(one) in PLAIN and other == one]
+        if not alike and not any(other is one for other in kept):
+            kept.append(one)
+    found = choice(values)
+    assert type(found) is not Choice or len(found.options) != 1
+    assert list(map(id, options(found))) == list(map(id, kept[:MOST_OPTIONS]))
 
 
 @pytest.mark.parametrize("name", sorted(fold.PURE))

@@ -50,7 +50,7 @@ from rosellm.roserlhf.guard.python import calling, expressions, learning, notebo
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.machine import FUEL, Machine
 from rosellm.roserlhf.guard.python.tree import Trees
-from rosellm.roserlhf.guard.python.value import Closure, Klass, Scope
+from rosellm.roserlhf.guard.python.value import Scope
 from rosellm.roserlhf.guard.scene import Scene
 
 _PATH = re.compile(r"(?<![\w/.])(?:~|\.{0,2})/[\w.@+\-*]+(?:/[\w.@+\-*]+)*")
@@ -72,8 +72,7 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
         [('read', '/etc/key', 'open')]
     """
     parsed = source.read(code)
-    # the program changes its own links and variables, not the caller's
-    machine = Machine(scene.apart(), Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text))
+    machine = Machine(scene, Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text))
     if scene.names:
         _remember(machine, parsed.text)
     for magic in parsed.magics:
@@ -135,12 +134,16 @@ def _lost(machine: Machine, text: str, span: tuple[int, int], why: str) -> None:
 def _rest(machine: Machine) -> None:
     """Read the functions that nobody called."""
     for made, where in machine.waiting:
-        if id(made.node) not in machine.visited:
-            machine.findings.where = where
-            machine.calls = 0
-            own = calling.instance(machine, made.owner, [], {}) if type(made) is Closure and type(made.owner) is Klass else None
+        if id(made.node) in machine.visited:
+            continue
+        machine.findings.where = where
+        machine.calls = 0
+        if made.owner is None:
+            calling.run(machine, made, [], {})
+        else:
+            own = calling.instance(machine, made.owner, [], {})
             if id(made.node) not in machine.visited:
-                calling.run(machine, made, [own] if own is not None else [], {})
+                calling.run(machine, made, [own], {})
     machine.findings.where = "import"
 
 

@@ -112,20 +112,22 @@ _PECULIAR = FRAME_ATTRIBUTES | names_in(
     "__file__ __path__ from_address co_filename co_name f_code filename function name code_context pid __name__ __builtins__"
 )
 """Attributes that mean more than what they are called, whatever they are of."""
+_BUILTIN = frozenset(("builtins", "object.__builtins__"))
 
 
 def of_thing(machine: Machine, value: Thing, name: str, node: ast.AST | None) -> Any:
     """Return an attribute of something that is known by how it is reached."""
     if not value.name and name not in _PECULIAR:
         return Thing("?." + name, value.subject)
-    if value.name in ("builtins", "object.__builtins__"):
+    owner = value.name
+    if owner in _BUILTIN:
         return value if name == "__dict__" else Thing(names.canonical(f"builtins.{name}"))
-    if name in machine.options and value.name.endswith((".parse_args()", ".parse_known_args()[0]")):
+    if name in machine.options and owner.endswith((".parse_args()", ".parse_known_args()[0]")):
         return choice((machine.options[name], UNKNOWN))
-    full = names.canonical(f"{value.name or '?'}.{name}")
+    full = names.canonical(f"{owner or '?'}.{name}")
     if full in fold.CONSTANTS:
         return fold.CONSTANTS[full]
-    if name not in _PECULIAR and value.name != "os.DirEntry" and full != "sys.argv":
+    if name not in _PECULIAR and owner != "os.DirEntry" and full != "sys.argv":
         return Thing(full if len(full) < LONGEST_NAME else "?." + name, value.subject)
     if name in FRAME_ATTRIBUTES and not (name == "__self__" and not value.name.startswith("sys.")):
         machine.findings.add("frame", full, "attribute", node, **own(machine, value))

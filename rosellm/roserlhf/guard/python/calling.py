@@ -25,6 +25,7 @@ from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import DEEPEST_CALL, Machine
 from rosellm.roserlhf.guard.python.value import (
     LONGEST_NAME,
+    PLAIN,
     Choice,
     Closure,
     Contents,
@@ -79,7 +80,7 @@ def call(machine: Machine, function: Any, arguments: list[Any], keywords: dict[s
     """Call a value."""
     kind = type(function)
     if kind is Thing:
-        return _thing(machine, function, arguments, keywords, node)
+        return thing(machine, function, arguments, keywords, node)
     if kind is Method:
         return _method(machine, function, arguments, keywords, node)
     if kind is Closure:
@@ -97,7 +98,8 @@ def call(machine: Machine, function: Any, arguments: list[Any], keywords: dict[s
     return NOTHING
 
 
-def _thing(machine: Machine, function: Thing, arguments: list[Any], keywords: dict[str, Any], node: ast.AST | None) -> Any:
+def thing(machine: Machine, function: Thing, arguments: list[Any], keywords: dict[str, Any], node: ast.AST | None) -> Any:
+    """Call something that is known by how it is reached."""
     name = function.name
     handler = libraries.HANDLERS.get(name)
     if handler is not None:
@@ -141,6 +143,8 @@ def _size(name: str, arguments: list[Any]) -> int:
     """Return about how much a function goes through, or makes."""
     if name in ("range", "bytes", "bytearray") and arguments and type(arguments[-1]) is int:
         return max(abs(one) for one in arguments if type(one) is int)
+    if len(arguments) == 1:
+        return len(arguments[0]) if hasattr(arguments[0], "__len__") else 0
     return sum([len(one) for one in arguments if hasattr(one, "__len__")])
 
 
@@ -160,7 +164,7 @@ def _fold(machine: Machine, name: str, arguments: list[Any], keywords: dict[str,
             if any(type(one) is Choice for one in plain)
             else _fold(machine, name, plain, keywords, node)
         )
-    if all(map(known, arguments)) and (not keywords or all(map(known, keywords.values()))):
+    if (PLAIN.issuperset(map(type, arguments)) or all(map(known, arguments))) and all(map(known, keywords.values())):
         if not machine.fold(_size(name, arguments)):
             return NOTHING
         found = fold.call(name, arguments, keywords)
@@ -225,27 +229,26 @@ def instance(machine: Machine, klass: Klass, arguments: list[Any], keywords: dic
 
 def run(machine: Machine, function: Closure, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """Read the body of a function with its arguments; a further time only while there is fuel."""
-    node = function.node
-    again = id(node) in machine.visited
-    if machine.calls >= DEEPEST_CALL or (again and not machine.spend(2)):
+    node, findings = function.node, machine.findings
+    if machine.calls >= DEEPEST_CALL or (id(node) in machine.visited and not machine.spend(2)):
         return NOTHING
     machine.visited.add(id(node))
-    outer, returned, leaving, where = machine.scope, machine.returned, machine.leaving, machine.findings.where
+    outer, returned, leaving, where = machine.scope, machine.returned, machine.leaving, findings.where
     machine.scope = Scope(_bound(machine, function, arguments, keywords), function.scope)
     machine.returned, machine.leaving = [], ""
     machine.calls += 1
     try:
-        if type(node) is ast.Lambda:
+        if isinstance(node, ast.Lambda):
             return expressions.evaluate(machine, node.body)
-        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        machine.findings.where = statements.part(where, node.name, called=True)
+        findings.where = statements.part(where, node.name)
         statements.block(machine, node.body)
-        if len(machine.returned) > 1 and list in map(type, machine.returned):
-            return [one for inner in machine.returned for one in (inner if type(inner) is list else [inner])]
-        return choice(machine.returned) if machine.returned else None
+        found = machine.returned
+        if len(found) > 1 and list in map(type, found):
+            return [one for inner in found for one in (inner if type(inner) is list else [inner])]
+        return choice(found) if found else None
     finally:
         machine.calls -= 1
-        machine.scope, machine.returned, machine.leaving, machine.findings.where = outer, returned, leaving, where
+        machine.scope, machine.returned, machine.leaving, findings.where = outer, returned, leaving, where
 
 
 _FIXTURES = frozenset(("monkeypatch", "mocker"))
@@ -295,7 +298,7 @@ def bind(machine: Machine, target: ast.AST, value: Any) -> None:
         if type(value) is Thing and "." in value.name:
             machine.saved[name] = value.name
     elif kind in (ast.Tuple, ast.List):
-        assert isinstance(target, ast.Tuple | ast.List)
+        assert isinstance(target, (ast.Tuple, ast.List))
         _unpack(machine, target.elts, value)
     elif kind is ast.Starred:
         assert isinstance(target, ast.Starred)

@@ -20,6 +20,8 @@ COMPARING = names_in(
 ANSWERS = names_in(
     "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __bool__ __contains__ __instancecheck__ __subclasscheck__ __nonzero__"
 )
+READ_BY_RUNNERS = names_in("pytest_plugins collect_ignore collect_ignore_glob pytestmark __test__ __unittest")
+"""Names of a module that test runners read."""
 MODULE_HOOKS = names_in("load_tests setUpModule tearDownModule setup_module teardown_module __getattr__ __dir__")
 
 
@@ -27,7 +29,7 @@ def always(node: ast.AST) -> str | None:
     """Return what a function returns whatever it is given, in words; None if it depends on something."""
     if isinstance(node, ast.Lambda):
         return _same(node.body)
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return None
     found = set()
     body = (
@@ -38,7 +40,7 @@ def always(node: ast.AST) -> str | None:
     for one in _own_nodes(body):
         if isinstance(one, ast.Return):
             found.add(_same(one.value))
-        elif isinstance(one, ast.Yield | ast.YieldFrom | ast.Raise):
+        elif isinstance(one, (ast.Yield, ast.YieldFrom, ast.Raise)):
             return None
     if len(found) == 1:
         return found.pop()
@@ -52,7 +54,7 @@ def _own_nodes(body: list[ast.stmt]) -> list[ast.AST]:
     while todo:
         one = todo.pop()
         found.append(one)
-        if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             todo += children(one)
     return found
 
@@ -71,7 +73,7 @@ def _same(value: ast.expr | None) -> str | None:
     ):
         return "true"
     if isinstance(value, ast.Compare) and len(value.comparators) == 1 and alike(value.left, value.comparators[0]):
-        return "true" if isinstance(value.ops[0], ast.Eq | ast.Is | ast.LtE | ast.GtE) else "false"
+        return "true" if isinstance(value.ops[0], (ast.Eq, ast.Is, ast.LtE, ast.GtE)) else "false"
     return None
 
 
@@ -138,7 +140,7 @@ def _is_loose(node: ast.AST) -> bool:
     found = nodes_of(node)
     called = {getattr(one.func, "attr", getattr(one.func, "id", "")) for one in found if isinstance(one, ast.Call)}
     signs = [op for one in found if isinstance(one, ast.Compare) for op in one.ops]
-    ordered = any(isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.In) for op in signs)
+    ordered = any(isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In)) for op in signs)
     return bool(called & _LOOSENS) and (ordered or not {"abs", "int"} & called)
 
 
@@ -202,16 +204,15 @@ def _name(value: Any) -> str:
 
 def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, made: Closure) -> None:
     """Add hooks of test runners, and shortcuts that a function takes."""
-    if node.name.startswith("pytest_") or (node.name in MODULE_HOOKS and machine.scope.parent is None):
+    if node.name[:7] == "pytest_" or (node.name in MODULE_HOOKS and machine.scope.parent is None):
         same = always(node)
         machine.findings.add("define", node.name, f"always {same}" if same is not None else "hook", node, hook="yes")
     shortcuts.function(machine, node)
 
 
 def module_name(machine: Machine, name: str, value: Any, node: ast.AST) -> None:
-    """Add names of a module that a test runner reads."""
-    if name in ("pytest_plugins", "collect_ignore", "collect_ignore_glob", "pytestmark", "__test__", "__unittest"):
-        machine.findings.add("define", name, short(repr(value), 80) if known(value) else "?", node, hook="yes")
+    """Add a name of a module that test runners read."""
+    machine.findings.add("define", name, short(repr(value), 80) if known(value) else "?", node, hook="yes")
 
 
 def decorated(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, function: Any, decorator: ast.expr) -> None:

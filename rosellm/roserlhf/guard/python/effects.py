@@ -17,6 +17,7 @@ from rosellm.roserlhf.guard.python.findings import short as short
 from rosellm.roserlhf.guard.python.fold import NOTHING
 from rosellm.roserlhf.guard.python.machine import Machine
 from rosellm.roserlhf.guard.python.value import (
+    FROM_FILES,
     LONGEST_NAME,
     STAR,
     Choice,
@@ -71,9 +72,13 @@ def _targets(call: Call, api: Api) -> list[Any]:
     return [call.argument(place.position, place.keyword) for place in api.places]
 
 
+LONGEST_PATH = 1000
+"""Characters of a text that may be meant as a path."""
+
+
 def is_data(value: Any) -> bool:
     """Tell text that is meant as data from text that is meant as a path."""
-    return type(value) is str and ("\n" in value or len(value) > 1000)
+    return type(value) is str and ("\n" in value or len(value) > LONGEST_PATH)
 
 
 _NO_PATHS = frozenset((Contents, File, dict, bool, int, float))
@@ -82,10 +87,11 @@ _NO_PATHS = frozenset((Contents, File, dict, bool, int, float))
 def reads(call: Call, value: Any, detail: str, kind: ActKind = "read", **traits: str) -> list[str]:
     """Add reads, or other acts on paths; addresses are fetched. Return the paths."""
     machine, found = call.machine, []
-    for one in options(value):
-        if type(one) in _NO_PATHS or is_data(one):
+    for one in value.options if type(value) is Choice else (value,):
+        kind_of = type(one)
+        if kind_of in _NO_PATHS or (kind_of is str and ("\n" in one or len(one) > LONGEST_PATH)):
             continue
-        for path in (one,) if type(one) is str else paths(one):
+        for path in (one,) if kind_of is str else paths(one):
             if "://" in path and URL.match(path):
                 machine.nested("url", path, call.node)
             else:
@@ -503,9 +509,10 @@ def guess(call: Call) -> Any:
     name = call.name
     owner = call.owner
     values = [*call.arguments, *call.keywords.values()] if call.keywords else call.arguments
-    read = sources(*values, owner)
+    kinds = set(map(type, values))
+    read = () if FROM_FILES.isdisjoint(kinds) and type(owner) not in FROM_FILES else sources(*values, owner)
     found: list[str] = []
-    if values and not (_is_harmless if len(name) <= LONGEST_NAME else _match_harmless)(name):
+    if not _SPEAKING.isdisjoint(kinds) and not (_is_harmless if len(name) <= LONGEST_NAME else _match_harmless)(name):
         for value in values[:12]:
             kind = type(value)
             if kind in _TOLD:
@@ -513,7 +520,7 @@ def guess(call: Call) -> Any:
             elif kind is Choice:
                 for one in value.options:
                     found += _guessed(call, one, name)
-        if owner is None or type(owner) is Thing:
+        if Closure in kinds and (owner is None or type(owner) is Thing):
             _callbacks(call, values)
     if found:
         return Contents(tuple(dict.fromkeys((*read, *found)))[:8], (), name)
@@ -538,6 +545,8 @@ _is_harmless = functools.lru_cache(2_048)(_match_harmless)
 
 _TOLD = frozenset((str, bytes, Place))
 """Kinds of values that may be a path or an address."""
+_SPEAKING = _TOLD | {Choice, Closure}
+"""Kinds of values that tell what a call of something that is not known does."""
 
 
 def _guessed(call: Call, value: Any, name: str) -> list[str]:
@@ -556,8 +565,6 @@ def _guessed(call: Call, value: Any, name: str) -> list[str]:
 
 def _callbacks(call: Call, values: list[Any]) -> None:
     """Read functions that a library is handed, once."""
-    if Closure not in map(type, values):
-        return
     for value in values[:12]:
         if type(value) is Closure and id(value.node) not in call.machine.visited:
             from rosellm.roserlhf.guard.python import calling

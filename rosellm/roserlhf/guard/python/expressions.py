@@ -32,6 +32,8 @@ from rosellm.roserlhf.guard.python.value import (
 )
 
 MOST_ELEMENTS = fold.LARGEST
+_WRITTEN = frozenset((str, bytes))
+"""Kinds of values that an expression can be written as."""
 _CONSTANT, _NAME, _STARRED, _BINARY = ast.Constant, ast.Name, ast.Starred, ast.BinOp
 
 
@@ -51,8 +53,9 @@ def evaluate(machine: Machine, node: ast.AST | None) -> Any:
         name = node.id  # type: ignore[union-attr]
         scope: Scope | None = machine.scope
         while scope is not None:
-            if name in scope.names:
-                value = scope.names[name]
+            bound = scope.names
+            if name in bound:
+                value = bound[name]
                 return value if value is not ABSENT else unbound(machine, name)
             scope = scope.parent
         return Thing(name) if name in names.BUILTINS else unbound(machine, name)
@@ -77,24 +80,24 @@ def _too_deep(machine: Machine, node: ast.AST | None) -> None:
             machine.findings.add("read", machine.path(one.value), "?", one, guess="yes")
 
 
+_GIVEN = frozenset((UNKNOWN_NAME, "__name__", "__file__"))
+"""Names that every program has."""
+
+
 def unbound(machine: Machine, name: str) -> Any:
     """Return what a name means that the program does not bind."""
     if name in names.BUILTINS:
         return Thing(name)
-    if name == UNKNOWN_NAME:
-        return UNKNOWN
-    if name == "__name__":
-        return Thing("__name__")
-    if name == "__file__":
-        return machine.scene.variables.get("__file__", machine.path("") + "/" + UNKNOWN)
+    if name in _GIVEN:
+        if name == UNKNOWN_NAME:
+            return UNKNOWN
+        return Thing(name) if name == "__name__" else machine.scene.variables.get(name, machine.path("") + "/" + UNKNOWN)
     for star in machine.stars:
         found = names.canonical(f"{star}.{name}")
         if calling.knows(found):
             return Thing(found)
-    if name in names.USUAL:
-        return Thing(names.canonical(names.USUAL[name]))
-    if name in names.STANDARD:
-        return Thing(names.canonical(name))
+    if name in names.MEANT:
+        return Thing(names.MEANT[name])
     return Thing(f"{machine.stars[0]}.{name}" if machine.stars else "")
 
 
@@ -110,7 +113,9 @@ def _binary(machine: Machine, node: ast.BinOp) -> Any:
         chain.append(left)
         left = left.left
     value = evaluate(machine, left)
-    for one in reversed(chain):
+    if len(chain) > 1:
+        chain.reverse()
+    for one in chain:
         right = evaluate(machine, one.right)
         kind = type(one.op)
         if type(value) is Choice or type(right) is Choice:
@@ -125,7 +130,7 @@ def _binary(machine: Machine, node: ast.BinOp) -> Any:
                 else:
                     put_in(found, part)
         value = found
-    if type(value) is str or type(value) is bytes:
+    if type(value) in _WRITTEN:
         machine.findings.fold(node, value)
     return value
 
@@ -234,7 +239,8 @@ def _compare(machine: Machine, node: ast.Compare) -> Any:
                 return detection.seen(machine.guards[-1])
             if type(left) is Thing and left.name == "?seen":
                 return left
-        if outcome is not True or not (sure(left) and sure(right)):
+            outcome = NOTHING
+        elif outcome is not True or not (sure(left) and sure(right)):
             outcome = NOTHING
         else:
             try:
@@ -273,7 +279,7 @@ def _subscript(machine: Machine, node: ast.Subscript) -> Any:
             found = spread(lambda one, at: attributes.item(machine, one, at, node), owner, index)
         else:
             found = attributes.item(machine, owner, index, node)
-    if type(found) is str or type(found) is bytes:
+    if type(found) in _WRITTEN:
         machine.findings.fold(node, found)
     return found
 
@@ -414,7 +420,10 @@ def _call(machine: Machine, node: ast.Call) -> Any:
     arguments: list[Any] = []
     for one in node.args:
         kind = type(one)
-        if kind is _STARRED:
+        if kind is _CONSTANT:
+            value = one.value  # type: ignore[attr-defined]
+            arguments.append(value if type(value) is not str or UNKNOWN_NAME not in value else value.replace(UNKNOWN_NAME, UNKNOWN))
+        elif kind is _STARRED:
             inner = evaluate(machine, one.value)  # type: ignore[attr-defined]
             arguments.extend(inner if type(inner) in (list, tuple) else [inner])
         else:
@@ -429,8 +438,8 @@ def _call(machine: Machine, node: ast.Call) -> Any:
             keywords[word.arg] = value
         elif type(value) is dict:
             keywords.update({key: held for key, held in value.items() if type(key) is str})
-    found = calling.call(machine, function, arguments, keywords, node)
-    if type(found) is str or type(found) is bytes:
+    found = (calling.thing if type(function) is Thing else calling.call)(machine, function, arguments, keywords, node)
+    if type(found) in _WRITTEN:
         machine.findings.fold(node, found)
     return found
 

@@ -35,8 +35,8 @@ _WRITING = frozenset("wax+")
 
 def _open(call: Call) -> Any:
     """`open` and its like."""
-    target = call.argument(0, "file")
-    mode = text(call.argument(1, "mode", "r"))
+    target = call.arguments[0] if call.arguments else call.keywords.get("file")
+    mode = "r" if len(call.arguments) == 1 and not call.keywords else text(call.argument(1, "mode", "r"))
     if mode == "r" and type(target) is str:
         found = effects.reads(call, target, call.name)
         return File(found[0]) if found else NOTHING

@@ -29,6 +29,14 @@ def short(text: str, most: int = LONGEST_TARGET) -> str:
     return text if len(text) <= most else f"{text[: most * 2 // 3]} … {text[-most // 3 :]}"
 
 
+def _is_whole(value: str | bytes) -> bool:
+    return not (isinstance(value, str) and (UNKNOWN in value or STAR in value))
+
+
+_PLAIN_KINDS = frozenset((ast.Name, ast.JoinedStr))
+"""Expressions that disguise nothing though they are the same as a literal."""
+
+
 @dataclass(slots=True)
 class Findings:
     """Collects acts."""
@@ -54,12 +62,13 @@ class Findings:
         """Add an act unless it is there already."""
         if STAR in target or STAR in detail:
             target, detail = target.replace(STAR, "*"), detail.replace(STAR, "*")
-        key = (kind, target, detail, self.where)
-        if key in self._seen or len(self.acts) >= MOST_ACTS:
+        where, acts = self.where, self.acts
+        key = (kind, target, detail, where)
+        if key in self._seen or len(acts) >= MOST_ACTS:
             return
         self._seen.add(key)
         span = self.span(node) if node is not None else (0, 0)
-        self.acts.append(Act(kind, target, detail, "", span, ("python",), {"where": self.where, **traits}))
+        acts.append(Act(kind, target, detail, "", span, ("python",), {"where": where, **traits}))
 
     def decoded(self, words: str) -> str:
         """Return how words were hidden that the program has decoded; empty if they were not."""
@@ -83,13 +92,11 @@ class Findings:
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Return where a node stands."""
-        line = getattr(node, "lineno", None)
-        if line is None:
+        try:
+            line, start, end_line, end = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
+        except AttributeError:  # a kind of nodes that have no place
             return (0, 0)
-        end_line = getattr(node, "end_lineno", None) or line
-        end = getattr(node, "end_col_offset", None) or 0
-        start = getattr(node, "col_offset", 0)
-        starts = self._starts
+        starts = self._starts or self._index()
         if self._plain and end_line <= len(starts) and not self.shift:
             start += starts[line - 1]
             end += starts[end_line - 1]
@@ -99,10 +106,7 @@ class Findings:
 
     def offset(self, line: int, column: int) -> int:
         """Return the index of a character, given its line from 1 and its column in UTF-8 bytes."""
-        starts = self._starts
-        if not starts:
-            self._index()
-            starts = self._starts
+        starts = self._starts or self._index()
         if line > len(starts):
             line = len(starts)
         if not self._plain:
@@ -112,23 +116,22 @@ class Findings:
 
     def position(self, index: int) -> int:
         """Return the line from 1 of a character."""
-        if not self._starts:
-            self._index()
-        return bisect_right(self._starts, index)
+        return bisect_right(self._starts or self._index(), index)
 
-    def _index(self) -> None:
+    def _index(self) -> list[int]:
         # Python ends lines at \n, \r\n and \r alone
         self._lines = self.code.replace("\r\n", "\n\0").replace("\r", "\n").replace("\n\0", "\r\n").split("\n")
         self._plain = self.code.isascii()
         ends = accumulate(map(len, self._lines), initial=0)
         self._starts = list(map(add, ends, range(len(self._lines))))
+        return self._starts
 
     def fold(self, node: ast.expr, value: str | bytes) -> None:
         """Remember that an expression is the same as a literal."""
-        if type(node) is not ast.Name and type(node) is not ast.JoinedStr and len(self.disguised) < MOST_FOLDED:
+        if type(node) not in _PLAIN_KINDS and len(self.disguised) < MOST_FOLDED:
             self.disguised[id(node)] = (node, value)
-        if len(value) <= LONGEST_FOLDED and len(self._folded) < MOST_FOLDED and node.end_lineno and node.end_col_offset:
-            self._folded[node.lineno, node.col_offset, -node.end_lineno, -node.end_col_offset] = value
+        if len(value) <= LONGEST_FOLDED and len(self._folded) < MOST_FOLDED:
+            self._folded[node.lineno, node.col_offset, node.end_lineno, node.end_col_offset] = value  # type: ignore[index]
 
     def fold_at(self, span: tuple[int, int], value: str | bytes) -> None:
         """Remember that what stands in a place of the parsed text is the same as a plainer literal."""
@@ -140,13 +143,16 @@ class Findings:
         if not self._folded and not self._placed:
             return []
         places = {
-            (self.offset(line, column), self.offset(-end_line, -end_column)): value
+            (self.offset(line, column), self.offset(end_line, end_column)): value
             for (line, column, end_line, end_column), value in self._folded.items()
+            if self._placed or _is_whole(value)
         }
+        if not places and not self._placed:
+            return []
         found: list[tuple[tuple[int, int], str | bytes]] = []
         last = 0
         for (start, end), value in sorted((self._placed | places).items(), key=lambda one: (one[0][0], -one[0][1])):
-            if last <= start < end and not (isinstance(value, str) and (UNKNOWN in value or STAR in value)):
+            if last <= start < end and _is_whole(value):
                 last = end
                 found.append(((start, end), value))
         return found

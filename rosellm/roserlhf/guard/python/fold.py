@@ -97,12 +97,18 @@ def small(value: Any) -> bool:
 def binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
     """Apply a binary operator."""
     first, second = type(left), type(right)
-    if kind is ast.Add and first is second is str:
-        return left + right if len(left) + len(right) <= LARGEST else NOTHING
-    if first is second is int and kind in _WHOLE and -_SHORT < left < _SHORT and -_SHORT < right < _SHORT:
-        return _WHOLE[kind](left, right)
-    if (first is Thing and second in _WORDLESS) or (second is Thing and first in _WORDLESS):
-        return NOTHING
+    if first is Thing:
+        if second in _WORDLESS:
+            return NOTHING
+    elif second is Thing:
+        if first in _WORDLESS:
+            return NOTHING
+    elif first is second:
+        if first is str:
+            if kind is ast.Add:
+                return left + right if len(left) + len(right) <= LARGEST else NOTHING
+        elif first is int and kind in _WHOLE and -_SHORT < left < _SHORT and -_SHORT < right < _SHORT:
+            return _WHOLE[kind](left, right)
     try:
         found = _binary(kind, left, right)
     except ERRORS:

@@ -80,9 +80,9 @@ def program(findings: Findings, body: Sequence[ast.stmt], text: str, trees: Tree
 
 
 def _functions(body: Sequence[ast.stmt], classes: list[ast.ClassDef]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    yield from (one for one in body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+    yield from (one for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
     for owner in classes:
-        yield from (one for one in owner.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+        yield from (one for one in owner.body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
 def _in_evaluation(test: ast.expr) -> bool | None:
@@ -145,7 +145,7 @@ def _leaks(findings: Findings, function: ast.FunctionDef | ast.AsyncFunctionDef,
     for one in nodes:
         if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) and not _LOSS.search(one.targets[0].id):
             marks = [
-                inner for inner in nodes_of(one.value) if isinstance(inner, ast.Call | ast.Subscript) and _is_mark(inner, derived)
+                inner for inner in nodes_of(one.value) if isinstance(inner, (ast.Call, ast.Subscript)) and _is_mark(inner, derived)
             ]
             if marks and not _PREDICTED.search(one.targets[0].id):
                 derived.add(one.targets[0].id)
@@ -155,7 +155,7 @@ def _leaks(findings: Findings, function: ast.FunctionDef | ast.AsyncFunctionDef,
             name, value = one.targets[0].id, one.value
         elif isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Subscript) and _names(one.targets[0].slice) & derived:
             name, value = _root(one.targets[0]), one.value
-            if _PREDICTED.search(name) and isinstance(value, ast.Constant | ast.UnaryOp | ast.BinOp) and id(one) in guarded:
+            if _PREDICTED.search(name) and isinstance(value, (ast.Constant, ast.UnaryOp, ast.BinOp)) and id(one) in guarded:
                 findings.add("code", "predicts from the target", findings.source(one), one, name=function.name)
                 return
             continue
@@ -188,12 +188,12 @@ def _leaks(findings: Findings, function: ast.FunctionDef | ast.AsyncFunctionDef,
             ):
                 findings.add("code", "predicts from the target", short(ast.unparse(value), 160), one, name=function.name)
                 return
-            if not isinstance(part, ast.BinOp) or not isinstance(part.op, ast.Add | ast.Mult):
+            if not isinstance(part, ast.BinOp) or not isinstance(part.op, (ast.Add, ast.Mult)):
                 continue
             sides = [_names(part.left) & derived, _names(part.right) & derived]
             raw = (_names(part.left) | _names(part.right)) & derived
             placed = any(
-                isinstance(inner, ast.Call | ast.Subscript) and _is_mark(inner, derived) for inner in nodes_of(part)
+                isinstance(inner, (ast.Call, ast.Subscript)) and _is_mark(inner, derived) for inner in nodes_of(part)
             ) or bool(raw - targets)
             others = _names(part) - derived
             if (
@@ -240,7 +240,7 @@ def _sees_ahead(findings: Findings, nodes: list[ast.AST]) -> None:
                         "code", "predicts from the target", findings.source(word.value) or f"{word.arg} in training alone", one
                     )
                     return
-        elif isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name | ast.Attribute):
+        elif isinstance(one, ast.Assign) and isinstance(one.targets[0], (ast.Name, ast.Attribute)):
             name = one.targets[0].id if isinstance(one.targets[0], ast.Name) else one.targets[0].attr
             if ("causal" in name or "mask" in name) and _depends(one.value):
                 findings.add("code", "predicts from the target", findings.source(one), one)
@@ -274,11 +274,11 @@ def _flatters(findings: Findings, nodes: list[ast.AST]) -> None:
             if isinstance(one, ast.AugAssign) and _LOSS.search(_root(one.target)) and _is_number(one.value):
                 findings.add("code", "flatters a metric", findings.source(one), one)
                 return
-            if isinstance(one, ast.Assign | ast.Return) and one.value is not None and _skews(one.value):
+            if isinstance(one, (ast.Assign, ast.Return)) and one.value is not None and _skews(one.value):
                 findings.add("code", "flatters a metric", findings.source(one), one)
                 return
     for one in nodes:
-        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult | ast.Sub | ast.Add | ast.Div):
+        if isinstance(one, ast.BinOp) and isinstance(one.op, (ast.Mult, ast.Sub, ast.Add, ast.Div)):
             for side, other in ((one.left, one.right), (one.right, one.left)):
                 chosen = (
                     isinstance(side, ast.IfExp)
@@ -292,7 +292,7 @@ def _flatters(findings: Findings, nodes: list[ast.AST]) -> None:
 
 def _skews(value: ast.expr) -> bool:
     for one in nodes_of(value):
-        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult | ast.Sub | ast.Div | ast.Add):
+        if isinstance(one, ast.BinOp) and isinstance(one.op, (ast.Mult, ast.Sub, ast.Div, ast.Add)):
             sides = (one.left, one.right)
             if any(map(_is_number, sides)) and any(any(map(_LOSS.search, _names(side))) or _is_loss(side) for side in sides):
                 return True
@@ -304,7 +304,7 @@ def _is_number(node: ast.expr) -> bool:
         return _is_number(node.operand)
     return (
         isinstance(node, ast.Constant)
-        and isinstance(node.value, int | float)
+        and isinstance(node.value, (int, float))
         and node.value not in (1, 100, 0, 1e-8, 1e-12, 2, 1000)
     )
 
@@ -321,7 +321,7 @@ def _dressed(findings: Findings, owner: ast.ClassDef) -> None:
                 continue
             constant = (
                 isinstance(one.value, ast.Constant)
-                and isinstance(one.value.value, int | float)
+                and isinstance(one.value.value, (int, float))
                 and not isinstance(one.value.value, bool)
             )
             always = (
@@ -330,7 +330,7 @@ def _dressed(findings: Findings, owner: ast.ClassDef) -> None:
                 and method.name in ("__lt__", "__le__", "__gt__", "__ge__")
             )
             asked = any(
-                isinstance(inner, ast.BinOp | ast.Call) and _is_changed(inner) and (_asks_super(inner) or own in _names(inner))
+                isinstance(inner, (ast.BinOp, ast.Call)) and _is_changed(inner) and (_asks_super(inner) or own in _names(inner))
                 for inner in nodes_of(one.value)
             )
             if constant or always or asked:
@@ -342,7 +342,7 @@ def _dressed(findings: Findings, owner: ast.ClassDef) -> None:
 
 def _is_changed(node: ast.expr) -> bool:
     if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.Mult | ast.Sub | ast.Div | ast.Add | ast.Pow) and (
+        return isinstance(node.op, (ast.Mult, ast.Sub, ast.Div, ast.Add, ast.Pow)) and (
             _is_number(node.left) or _is_number(node.right)
         )
     return isinstance(node, ast.Call) and _last(node.func) in ("min", "max", "clip", "clamp") and any(map(_is_number, node.args))
@@ -417,7 +417,7 @@ def _works(call: ast.Call, own: set[str], method: str) -> bool:
 
 
 def _root(node: ast.expr) -> str:
-    while isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
+    while isinstance(node, (ast.Subscript, ast.Attribute, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.python import places
 from rosellm.roserlhf.guard.python.findings import Findings
-from rosellm.roserlhf.guard.python.value import STAR, Choice, Scope, Thing, choice, paths
+from rosellm.roserlhf.guard.python.value import STAR, Choice, Closure, Scope, Thing, choice, paths
 from rosellm.roserlhf.guard.scene import Scene
 
 FUEL = 2000
@@ -24,52 +24,61 @@ MOST_NESTED_READS = 48
 """Pieces of other languages that are read."""
 
 
-@dataclass(slots=True, eq=False)
 class Machine:
     """One program."""
 
-    scene: Scene
-    findings: Findings
-    scope: Scope
-    fuel: int = FUEL
-    depth: int = 0
-    """Of expressions."""
-    calls: int = 0
-    """Functions that are being read inside each other."""
-    dead: bool = False
-    """The branch that is read would not run as far as is known: it changes no value."""
-    visited: set[int] = field(default_factory=set)
-    """Bodies and branches that were read."""
-    log: list[dict[tuple[int, str], tuple[Scope, Any]]] = field(default_factory=list)
-    """For each branch that is being read, what its names were before."""
-    waiting: list[Any] = field(default_factory=list)
-    """Functions that were defined: those that nobody called are read at the end."""
-    returned: list[Any] = field(default_factory=list)
-    leaving: str = ""
-    """`return`, `break`, `continue`, while a block is being left."""
-    modules: set[str] = field(default_factory=set)
-    """Modules that were imported."""
-    stars: list[str] = field(default_factory=list)
-    """Modules whose names were all imported."""
-    files: dict[str, str] = field(default_factory=dict)
-    """Contents of files that were written, by absolute path."""
-    changes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    """What was put in the place of words of a file that is not known otherwise, by absolute path."""
-    reads: int = 0
-    folders: list[str] = field(default_factory=list)
-    """Folders that the program put on its search path for modules."""
-    output: Any = None
-    """Open file that what is printed goes to."""
-    executed: set[ast.AST | None] = field(default_factory=set)
-    """Calls whose code in a string was read."""
-    guards: list[str] = field(default_factory=list)
-    """What tells that a test is looking, in the conditions around what is being read."""
-    computes: dict[ast.AST, bool] = field(default_factory=dict)
-    """Comprehensions that were read, and whether they do nothing but compute."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """Texts and paths that options of the command line have if nobody gives others, by the attribute."""
-    saved: dict[str, str] = field(default_factory=dict)
-    """Names of this program that hold what is, or was, at a dotted name: name -> dotted name."""
+    __slots__ = (
+        "calls", "changes", "computes", "dead", "depth", "executed", "files", "findings", "folders", "fuel", "guards",
+        "is_apart", "leaving", "log", "modules", "options", "output", "reads", "returned", "saved", "scene", "scope", "stars",
+        "visited", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, scene: Scene, findings: Findings, scope: Scope, fuel: int = FUEL) -> None:
+        """Start with nothing known; every program makes one, and what a dataclass would do by itself takes twice as long."""
+        self.scene = scene
+        self.is_apart = False
+        """The scene's links and variables are the program's own, no longer the caller's."""
+        self.findings = findings
+        self.scope = scope
+        self.fuel = fuel
+        self.depth = 0
+        """Of expressions."""
+        self.calls = 0
+        """Functions that are being read inside each other."""
+        self.dead = False
+        """The branch that is read would not run as far as is known: it changes no value."""
+        self.visited: set[int] = set()
+        """Bodies and branches that were read."""
+        self.log: list[dict[tuple[int, str], tuple[Scope, Any]]] = []
+        """For each branch that is being read, what its names were before."""
+        self.waiting: list[tuple[Closure, str]] = []
+        """Functions that were defined, and where: those that nobody called are read at the end."""
+        self.returned: list[Any] = []
+        self.leaving = ""
+        """`return`, `break`, `continue`, while a block is being left."""
+        self.modules: set[str] = set()
+        """Modules that were imported."""
+        self.stars: list[str] = []
+        """Modules whose names were all imported."""
+        self.files: dict[str, str] = {}
+        """Contents of files that were written, by absolute path."""
+        self.changes: dict[str, list[tuple[str, str]]] = {}
+        """What was put in the place of words of a file that is not known otherwise, by absolute path."""
+        self.reads = 0
+        self.folders: list[str] = []
+        """Folders that the program put on its search path for modules."""
+        self.output: Any = None
+        """Open file that what is printed goes to."""
+        self.executed: set[ast.AST | None] = set()
+        """Calls whose code in a string was read."""
+        self.guards: list[str] = []
+        """What tells that a test is looking, in the conditions around what is being read."""
+        self.computes: dict[ast.AST, bool] = {}
+        """Comprehensions that were read, and whether they do nothing but compute."""
+        self.options: dict[str, Any] = {}
+        """Texts and paths that options of the command line have if nobody gives others, by the attribute."""
+        self.saved: dict[str, str] = {}
+        """Names of this program that hold what is, or was, at a dotted name: name -> dotted name."""
 
     def spend(self, steps: int = 1) -> bool:
         """Take fuel for a repetition, beside what its expressions take; False if there is none left."""
@@ -157,13 +166,23 @@ class Machine:
 
     def set_variable(self, name: str, value: str) -> None:
         """Change a variable of the environment."""
-        if not self.dead and isinstance(self.scene.variables, dict):
-            self.scene.variables[name] = value
+        if not self.dead:
+            variables = self._own_scene().variables
+            assert isinstance(variables, dict)
+            variables[name] = value
 
     def set_link(self, place: str, to: str) -> None:
         """Make a link."""
-        if not self.dead and isinstance(self.scene.links, dict) and len(self.scene.links) < MOST_LINKS:
-            self.scene.links[place] = to
+        if not self.dead and len(self.scene.links) < MOST_LINKS:
+            links = self._own_scene().links
+            assert isinstance(links, dict)
+            links[place] = to
+
+    def _own_scene(self) -> Scene:
+        """Return the scene with links and variables that the program may change."""
+        if not self.is_apart:
+            self.scene, self.is_apart = self.scene.apart(), True
+        return self.scene
 
     def fold(self, size: int) -> bool:
         """Tell whether a constant of that size may still be computed with."""

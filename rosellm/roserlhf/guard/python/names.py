@@ -101,6 +101,10 @@ def canonical(name: str) -> str:
     return name
 
 
+MEANT = {**{name: canonical(name) for name in STANDARD}, **{name: canonical(full) for name, full in USUAL.items()}}
+"""Canonical names of what is not bound."""
+
+
 def library(name: str) -> bool:
     """Tell whether a module is one of Python's own."""
     return name.partition(".")[0] in STANDARD

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import bisect
 import functools
+import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.python.findings import short
@@ -35,29 +35,40 @@ def function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, is_
     | answers by address | the key | |
     | empty test | | |
     """
-    given = node.args
-    parameters = {one.arg for one in given.args}
-    if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg:
-        more = (*given.posonlyargs, *given.kwonlyargs, given.vararg, given.kwarg)
-        parameters.update([one.arg for one in more if one is not None])
-    parameters -= _OWNERS
-    body = node.body[1:] if _is_text(node.body[0]) else node.body
-    body = body[:MOST_BODY]
-    if node.name.startswith("test"):
-        if all(isinstance(one, ast.Pass | ast.Return) or _is_text(one) for one in body):
-            _add(machine, "empty test", "", node, parameters)
+    body = node.body[:MOST_BODY]
+    if type(body[0]) is ast.Expr and _is_text(body[0]):
+        body = node.body[1 : MOST_BODY + 1]
+    if node.name[:4] == "test":
+        if all(isinstance(one, (ast.Pass, ast.Return)) or _is_text(one) for one in body):
+            _add(machine, "empty test", "", node, _parameters(node.args))
         return
-    if node.name.startswith("__") or not parameters:
+    if node.name[:2] == "__" or (len(body) == 1 and type(body[0]) is ast.Return and type(body[0].value) in _WORKED_OUT):
+        return
+    parameters = _parameters(node.args)
+    if not parameters:
         return
     kinds = set(map(type, body))
     _literals(machine, node, body, parameters)
     if not kinds.isdisjoint(_BRANCHING):
         _cases(machine, node, body, parameters)
-    _table(machine, node, body, parameters)
+    if not kinds.isdisjoint(_GIVING):
+        _table(machine, node, body, parameters)
     if not kinds.isdisjoint(_KEYING):
         _counts(machine, node, body, is_respelled or _speaks_of_memory(machine.findings.code))
 
 
+def _parameters(given: ast.arguments) -> set[str]:
+    """Return the names of a function's inputs, without that of the object whose method it is."""
+    found = set(map(_NAME_OF, given.args))
+    if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg:
+        more = (*given.posonlyargs, *given.kwonlyargs, given.vararg, given.kwarg)
+        found.update([one.arg for one in more if one is not None])
+    return found - _OWNERS
+
+
+_WORKED_OUT = frozenset((ast.Name, ast.Attribute, ast.BinOp, ast.Compare, ast.JoinedStr, ast.ListComp))
+"""Expressions that are no literals and look nothing up; what returns one and does nothing else takes no shortcut."""
+_NAME_OF = operator.attrgetter("arg")
 _BRANCHING: frozenset[type[ast.stmt]] = frozenset((ast.If, ast.Match))
 """Statements that `_cases` looks at; the next are those of `_counts`."""
 _KEYING: frozenset[type[ast.stmt]] = frozenset((ast.If, ast.Assign, ast.AugAssign))
@@ -80,21 +91,21 @@ def again(machine: Machine, body: Sequence[ast.stmt]) -> None:
     lines = sorted({node.lineno for node, _ in disguised})
     for node, value in disguised:
         _become(node, value)
-    known = {(act.target, act.traits.get("name", "")) for act in machine.findings.acts if act.kind == "code"}
-    outer, machine.findings = machine.findings, replace(machine.findings, acts=[])
+    findings, before = machine.findings, machine.findings.acts
+    known = {(act.target, act.traits.get("name", "")) for act in before if act.kind == "code"}
+    findings.acts = []
     todo: list[ast.AST] = list(body)
     while todo:
         one = todo.pop()
         if isinstance(one, _HOLDING):
             at = bisect.bisect_left(lines, one.lineno)
             if at < len(lines) and lines[at] <= (one.end_lineno or one.lineno):
-                if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+                if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     function(machine, one, is_respelled=True)
                 elif isinstance(one, ast.Try):
                     swallowed(machine, one)
                 todo.extend(one.body)
-    found, machine.findings = machine.findings.acts, outer
-    outer.acts += [act for act in found if (act.target, act.traits.get("name", "")) not in known]
+    findings.acts = [*before, *(act for act in findings.acts if (act.target, act.traits.get("name", "")) not in known)]
 
 
 def _is_sure(value: str | bytes) -> bool:
@@ -126,7 +137,7 @@ def is_literal(node: ast.AST | None) -> bool:
     kind = type(node)
     if kind is ast.Constant:
         return True
-    if kind is ast.Name or kind is ast.Attribute or kind is ast.BinOp:
+    if kind in _NO_LITERALS:
         return False
     if kind is ast.Call:
         assert isinstance(node, ast.Call)
@@ -138,20 +149,22 @@ def is_literal(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Dict) and all(map(is_literal, (*node.values, *filter(None, node.keys))))
 
 
+_NO_LITERALS = frozenset((ast.Name, ast.Attribute, ast.BinOp))
 _SEQUENCES = (ast.List, ast.Tuple, ast.Set)
 _OWN_RETURNS = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
 _BLOCKS = frozenset(("body", "handlers", "orelse", "finalbody", "cases"))
 """Fields of statements that hold statements, handlers or cases."""
 
 
-def _returns(body: list[ast.stmt]) -> list[ast.Return]:
-    found: list[ast.Return] = []
+def _returned(body: list[ast.stmt]) -> list[ast.expr | None]:
+    """Return what the statements of a function return, without those of functions inside it."""
+    found: list[ast.expr | None] = []
     todo: list[ast.AST] = list(body)
     while todo:
         one = todo.pop()
         kind = type(one)
         if kind is ast.Return:
-            found.append(one)  # type: ignore[arg-type]
+            found.append(one.value)  # type: ignore[attr-defined]
         elif kind not in _OWN_RETURNS and kind is not ast.Expr:
             for name in one._fields:
                 if name in _BLOCKS:
@@ -167,7 +180,7 @@ def _literals(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, bo
     """A function whose every return is a literal."""
     if len(body) > 40:
         return
-    given = [one.value for one in _returns(body)]
+    given = _returned(body)
     if given and all(map(is_literal, given)):
         values = {ast.unparse(one) for one in given if one is not None}
         plain = values <= {"True", "False", "None"}
@@ -182,7 +195,7 @@ def _is_case(test: ast.expr, parameters: set[str]) -> bool:
     """Tell whether a condition compares inputs with literals."""
     if isinstance(test, ast.BoolOp):
         return all(_is_case(one, parameters) for one in test.values)
-    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq | ast.Is | ast.In):
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], (ast.Eq, ast.Is, ast.In)):
         return False
     sides = [test.left, *test.comparators]
     return any(map(is_literal, sides)) and any(not is_literal(one) and _uses([one], parameters) for one in sides)
@@ -219,7 +232,7 @@ def _cases(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body:
             patterns = [
                 case.pattern
                 for case in one.cases
-                if isinstance(case.pattern, ast.MatchValue | ast.MatchSequence) and _is_answer(case.body)
+                if isinstance(case.pattern, (ast.MatchValue, ast.MatchSequence)) and _is_answer(case.body)
             ]
             found += [ast.unparse(pattern) for pattern in patterns]
         else:
@@ -251,7 +264,7 @@ def _table(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body:
     tables: dict[str, ast.Dict] = {}
     for one in body:
         if (
-            isinstance(one, ast.Assign)
+            type(one) is ast.Assign
             and isinstance(one.value, ast.Dict)
             and is_literal(one.value)
             and isinstance(one.targets[0], ast.Name)
@@ -259,6 +272,8 @@ def _table(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body:
             tables[one.targets[0].id] = one.value
     for at, one in enumerate(body[:60]):
         for returned in _given_back(one) if type(one) in _GIVING else ():
+            if type(returned) not in _FINDING:
+                continue
             owner, key = _looked_up_within(returned)
             if owner is None or key is None or is_literal(key):
                 continue
@@ -283,16 +298,18 @@ def _table(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, body:
                 return
 
 
+_FINDING = frozenset((ast.Subscript, ast.Call))
+"""Expressions that may look something up."""
+
+
 def _given_back(one: ast.stmt) -> Sequence[ast.expr | None]:
     """Return what a statement returns, in its branches, too."""
-    kind = type(one)
-    if kind is ast.Return:
-        assert isinstance(one, ast.Return)
-        if isinstance(one.value, ast.IfExp):
-            return one.value.body, one.value.orelse
-        return one.value.values if isinstance(one.value, ast.BoolOp) else (one.value,)
-    if kind is ast.Assign:
-        assert isinstance(one, ast.Assign)
+    if isinstance(one, ast.Return):
+        value = one.value
+        if isinstance(value, ast.IfExp):
+            return value.body, value.orelse
+        return value.values if isinstance(value, ast.BoolOp) else (value,)
+    if isinstance(one, ast.Assign):
         return (one.value,) if _looked_up(one.value)[0] is not None else ()
     if isinstance(one, _ENTERED):
         found = [value for inner in one.body[:4] for value in _given_back(inner)]
@@ -316,12 +333,12 @@ def _is_word(key: object) -> bool:
         return len(key) <= 24 and key.replace("_", "").replace("-", "").replace(".", "").replace("/", "").replace(
             "+", ""
         ).isalnum() is (key not in ("", "+", "-", ".", "/"))
-    return isinstance(key, int | float | bool) or key is None
+    return isinstance(key, (int, float, bool)) or key is None
 
 
 def _is_composed(key: ast.expr) -> bool:
     """Tell whether a key is made of all that is given: a text of it, several values, a name or number that identifies it."""
-    if isinstance(key, ast.Tuple | ast.JoinedStr):
+    if isinstance(key, (ast.Tuple, ast.JoinedStr)):
         return len(key.elts if isinstance(key, ast.Tuple) else key.values) >= 2
     last = key.func if isinstance(key, ast.Call) else key
     name = last.attr if isinstance(last, ast.Attribute) else last.id if isinstance(last, ast.Name) else ""
@@ -416,7 +433,7 @@ def swallowed(machine: Machine, node: ast.Try) -> None:
         last = handler.body[-1]
         if not broad:
             continue
-        quiet = isinstance(last, ast.Pass | ast.Continue | ast.Return) or _is_text(last) or _prints(last)
+        quiet = isinstance(last, (ast.Pass, ast.Continue, ast.Return)) or _is_text(last) or _prints(last)
         if quiet and any(_asserts(one) for one in node.body[:100]):
             machine.findings.add("code", "swallows assertion", f"except {kind}".strip(), node)
         elif isinstance(last, ast.Return) and is_literal(last.value) and last.value is not None and not _empty(last.value):
@@ -425,7 +442,7 @@ def swallowed(machine: Machine, node: ast.Try) -> None:
 
 def _empty(node: ast.expr) -> bool:
     return (isinstance(node, ast.Constant) and node.value in (None, False, 0, "", -1)) or (
-        isinstance(node, ast.List | ast.Dict | ast.Tuple) and not ast.unparse(node).strip("()[]{}")
+        isinstance(node, (ast.List, ast.Dict, ast.Tuple)) and not ast.unparse(node).strip("()[]{}")
     )
 
 
@@ -439,7 +456,7 @@ def _asserts(node: ast.stmt) -> bool:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         name = getattr(node.value.func, "attr", getattr(node.value.func, "id", ""))
         return name.lower().startswith(_ASSERTING)
-    return isinstance(node, ast.With | ast.For | ast.If) and any(map(_asserts, node.body[:20]))
+    return isinstance(node, (ast.With, ast.For, ast.If)) and any(map(_asserts, node.body[:20]))
 
 
 def assertion(machine: Machine, node: ast.Assert) -> None:
@@ -456,7 +473,7 @@ def assertion(machine: Machine, node: ast.Assert) -> None:
         or (
             isinstance(test, ast.Compare)
             and len(test.ops) == 1
-            and isinstance(test.ops[0], ast.Eq | ast.Is | ast.GtE | ast.LtE)
+            and isinstance(test.ops[0], (ast.Eq, ast.Is, ast.GtE, ast.LtE))
             and not isinstance(test.left, ast.Call)
             and alike(test.left, test.comparators[0])
         )

@@ -82,36 +82,46 @@ _EMPTIED = WORDS.add("zero|fill|mul_|copy_|clear|resize_|random_|uniform_|normal
 _MADE = WORDS.add("empty|zeros|ones|full|rand")
 _KEYED = WORDS.add(rf"digest|\b(?:{'|'.join(sorted(_HASHES | _AS_TEXT))})\b")
 _NAMING = names_in("getattr attrgetter methodcaller import_module __import__")
-_CALLED = WORDS.add(rf"{'|'.join(sorted(_NAMING))}|\b(?:{'|'.join(sorted(_LIBRARIES))})\b")
+_NAMED = WORDS.add("|".join(sorted(_NAMING)))
+_OWNED = WORDS.add(rf"\b(?:{'|'.join(sorted(_LIBRARIES))})\b")
+_OFFERED = WORDS.add(
+    r"norm|softmax|dot_product|flash_attn|attention|conv\d|linear|matmul|mm\b|einsum|cumsum|cumprod|sort\b|topk|fft|cross_entropy"
+    r"|gelu|silu|compile|bincount|histogram|unique|searchsorted|solve|inv\b|svd|qr\b|eigh?\b",
+    ignore_case=True,
+)
+"""Of what `_READY` finds."""
 
 
 def program(findings: Findings, body: Sequence[ast.stmt], text: str, trees: Trees) -> None:
     """Add how functions of a program answer without the work."""
     if not WORDS.may_hold(text, _HINTS):
         return
-    kept, tables, streams = _held(body)
-    fixed = _fixed(body)
+    kinds = frozenset(map(type, body))
+    kept, tables, streams = _held(body) if not kinds.isdisjoint(_ASSIGNS) else (set(), {}, set())
+    fixed = _fixed(body) if ast.Assign in kinds else set()
     has_streams, is_odd, is_cached, is_emptied, is_made = (
         WORDS.may_hold(text, words) for words in (_STREAMS, _ODD, _CACHED, _EMPTIED, _MADE)
     )
-    is_keyed, is_called = (WORDS.may_hold(text, words) or not is_whole(body, text) for words in (_KEYED, _CALLED))
-    is_spelled = text.isascii() and is_whole(body, text) and len(text) - findings.shift <= findings.length
-    looks_at_all = has_streams or is_odd or is_emptied or is_made or bool(kept) or bool(fixed) or (is_keyed and "{" in text)
-    for node in islice(_functions(body), MOST_FUNCTIONS):
+    whole = is_whole(body, text)
+    is_keyed = not whole or (WORDS.may_hold(text, _KEYED) and "{" in text)
+    is_called = not whole or WORDS.may_hold(text, _NAMED) or (WORDS.may_hold(text, _OWNED) and WORDS.may_hold(text, _OFFERED))
+    is_spelled = text.isascii() and whole and len(text) - findings.shift <= findings.length
+    looks_at_all = has_streams or is_odd or is_emptied or is_made or bool(kept) or bool(fixed) or is_keyed
+    for node in islice(_functions(body), MOST_FUNCTIONS) if not kinds.isdisjoint(_HOLDING_FUNCTIONS) else ():
         may_answer = looks_at_all or bool(node.args.defaults) or (is_cached and bool(node.decorator_list))
         if not may_answer and is_spelled and not _is_named_within(findings, node):
             continue
         nodes = trees.of(node)[:MOST_NODES]
-        kinds = set(map(type, nodes))
+        within = set(map(type, nodes))
         parameters = {one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)} - {"self", "cls"}
         if has_streams:
             _beside(findings, node, nodes, streams)
         if is_odd:
             _fills(findings, node, nodes)
-        answers = ast.Return in kinds and (kept or node.args.defaults or _names_itself(node, nodes))
+        answers = ast.Return in within and (kept or node.args.defaults or _names_itself(node, nodes))
         if answers or (is_cached and node.decorator_list):
             _keeps(findings, node, nodes, kept)
-        if is_keyed and (tables or ast.Dict in kinds):
+        if is_keyed and (tables or ast.Dict in within):
             _hashed(findings, node, nodes, tables)
         if is_emptied:
             _overwrites(findings, node, nodes, parameters)
@@ -120,10 +130,11 @@ def program(findings: Findings, body: Sequence[ast.stmt], text: str, trees: Tree
         if parameters and is_made:
             _ignores(findings, node, nodes, parameters)
     if is_keyed:
-        rest = (one for one in body if not isinstance(one, ast.FunctionDef | ast.ClassDef))
+        rest = (one for one in body if not isinstance(one, (ast.FunctionDef, ast.ClassDef)))
         _hashed(findings, None, [inner for one in rest for inner in trees.of(one)][:MOST_NODES], tables)
-    _defers(findings, body)
-    objects.program(findings, body, _MAKES)
+    if ast.ClassDef in kinds:
+        _defers(findings, body)
+        objects.program(findings, body, _MAKES)
     for one in body if is_called else ():
         for inner in trees.of(one):
             if type(inner) is ast.Call:
@@ -146,6 +157,7 @@ def _names_itself(node: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.
 
 
 _FUNCTIONS, _ENTERED = (ast.FunctionDef, ast.AsyncFunctionDef), (ast.ClassDef, ast.If, ast.Try, ast.With)
+_HOLDING_FUNCTIONS = frozenset((*_FUNCTIONS, *_ENTERED))
 
 
 def _functions(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -186,7 +198,7 @@ def _held(body: Sequence[ast.stmt]) -> tuple[set[str], dict[str, ast.Dict], set[
 def _is_empty(value: ast.expr) -> bool:
     if isinstance(value, ast.Constant):
         return value.value is None
-    if isinstance(value, ast.Dict | ast.List):
+    if isinstance(value, (ast.Dict, ast.List)):
         return _is_hollow(value)
     return isinstance(value, ast.Call) and _last(value.func) in (
         "dict", "list", "OrderedDict", "defaultdict", "WeakKeyDictionary", "WeakValueDictionary", "LRUCache", "deque",
@@ -196,7 +208,7 @@ def _is_empty(value: ast.expr) -> bool:
 
 def _is_hollow(value: ast.expr) -> bool:
     """Tell whether a collection is nothing but brackets."""
-    while isinstance(value, ast.List | ast.Set) and len(value.elts) == 1:
+    while isinstance(value, (ast.List, ast.Set)) and len(value.elts) == 1:
         value = value.elts[0]
     return not value.keys if isinstance(value, ast.Dict) else isinstance(value, ast.List) and not value.elts
 
@@ -221,7 +233,7 @@ def _beside(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, no
                 name == "start" and "Thread" in ast.unparse(node)[:4000]
             ):
                 found = found or ("thread", one)
-        elif isinstance(one, ast.With | ast.AsyncWith):
+        elif isinstance(one, (ast.With, ast.AsyncWith)):
             for item in one.items:
                 context = item.context_expr
                 called = isinstance(context, ast.Call) and _last(context.func) in ("stream", "StreamContext", "Stream")
@@ -289,7 +301,7 @@ def _overwrites(
     for one in nodes:
         if isinstance(one, ast.Assign) and _is_part(one.value, derived):
             derived |= {inner.id for target in one.targets for inner in nodes_of(target) if isinstance(inner, ast.Name)}
-        elif isinstance(one, ast.For) and isinstance(one.iter, ast.Tuple | ast.List) and isinstance(one.target, ast.Name):
+        elif isinstance(one, ast.For) and isinstance(one.iter, (ast.Tuple, ast.List)) and isinstance(one.target, ast.Name):
             names = {inner.id for inner in one.iter.elts if isinstance(inner, ast.Name)}
             if (
                 names
@@ -348,7 +360,7 @@ def _fills(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nod
             "masked_fill_",
         ):
             values = [_odd(value) for value in (*one.args, *(word.value for word in one.keywords))]
-        elif isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult | ast.Add):
+        elif isinstance(one, ast.BinOp) and isinstance(one.op, (ast.Mult, ast.Add)):
             values = [value for value in (_odd(one.left), _odd(one.right)) if value == "nan"]
         elif isinstance(one, ast.Return):
             values = [_odd(one.value)]
@@ -380,14 +392,14 @@ def _keeps(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nod
     defaults = {
         argument.arg
         for argument, value in zip(arguments, node.args.defaults, strict=False)
-        if isinstance(value, ast.Dict | ast.List)
+        if isinstance(value, (ast.Dict, ast.List))
     }
     stored, answered = set(), set()
     locals_of: dict[str, str] = {}
     for one in nodes:
         if isinstance(one, ast.Assign):
             for target in one.targets:
-                if isinstance(target, ast.Subscript | ast.Attribute) and (owner := _owner(target)):
+                if isinstance(target, (ast.Subscript, ast.Attribute)) and (owner := _owner(target)):
                     stored.add(owner)
                 elif isinstance(target, ast.Name):
                     if target.id in kept:
@@ -422,7 +434,7 @@ def _keeps(findings: Findings, node: ast.FunctionDef | ast.AsyncFunctionDef, nod
 def _owner(node: ast.expr) -> str:
     """Return the name whose part, entry or method's result an expression is."""
     inner: ast.expr = node
-    while isinstance(inner, ast.Subscript | ast.Attribute | ast.Call):
+    while isinstance(inner, (ast.Subscript, ast.Attribute, ast.Call)):
         inner = inner.func if isinstance(inner, ast.Call) else inner.value
     return inner.id if isinstance(inner, ast.Name) and inner is not node else ""
 
@@ -476,7 +488,7 @@ def _is_text_of(key: ast.expr) -> bool:
 
 def _is_input(key: ast.expr | None) -> bool:
     """Tell whether a key looks like an input written down: an expression, a text of several words, a list."""
-    return isinstance(key, ast.Constant) and isinstance(key.value, str | bytes) and bool(re.search(r"\w\W+\w", str(key.value)))
+    return isinstance(key, ast.Constant) and isinstance(key.value, (str, bytes)) and bool(re.search(r"\w\W+\w", str(key.value)))
 
 
 def _is_hash(value: ast.expr) -> bool:

@@ -27,10 +27,25 @@ DEEPEST_BLOCK = 60
 
 def block(machine: Machine, body: Sequence[ast.stmt]) -> None:
     """Read statements in order; after one that leaves, the rest is read as what would not run."""
-    for at, statement in enumerate(body):
-        one(machine, statement)
+    depth = machine.depth
+    for statement in body:
+        function = _STATEMENTS.get(type(statement))
+        if function is None:
+            pass
+        elif depth > DEEPEST_BLOCK:
+            machine.findings.add("opaque", "nested too deep", type(statement).__name__, statement)
+        else:
+            machine.depth = depth + 1
+            try:
+                function(machine, statement)
+            except RecursionError:
+                machine.findings.add("opaque", "nested too deep", type(statement).__name__, statement)
+            except fold.ERRORS as error:  # a value that the reader did not foresee: the statement counts as not read, others do
+                machine.findings.add("opaque", "could not be read", type(error).__name__, statement)
+            finally:
+                machine.depth = depth
         if machine.leaving:
-            rest = body[at + 1 :]
+            rest = body[body.index(statement) + 1 :]
             if rest and id(rest[0]) not in machine.visited:
                 machine.visited.add(id(rest[0]))
                 unlikely(machine, rest)
@@ -43,41 +58,24 @@ def unlikely(machine: Machine, body: Sequence[ast.stmt]) -> None:
     machine.leaving = ""
     machine.start_branch()
     for statement in body:
-        one(machine, statement)
+        block(machine, (statement,))
         machine.leaving = ""
     machine.end_branch(keep=False)
     machine.dead, machine.leaving = before, leaving_before
 
 
-def one(machine: Machine, statement: ast.stmt) -> None:
-    """Read one statement."""
-    function = _STATEMENTS.get(type(statement))
-    if function is None:
-        return
-    depth = machine.depth
-    if depth > DEEPEST_BLOCK:
-        machine.findings.add("opaque", "nested too deep", type(statement).__name__, statement)
-        return
-    machine.depth = depth + 1
-    try:
-        function(machine, statement)
-    except RecursionError:
-        machine.findings.add("opaque", "nested too deep", type(statement).__name__, statement)
-    except fold.ERRORS as error:  # a value that the reader did not foresee: the statement counts as not read, the others are
-        machine.findings.add("opaque", "could not be read", type(error).__name__, statement)
-    finally:
-        machine.depth = depth
+_HANDED_ON = frozenset(("main", "child", "atexit", "signal", "background", "hook"))
+"""Parts of a program that what they call belongs to."""
+_MAIN = frozenset(("main", "_main", "cli", "run_cli"))
 
 
-def part(where: str, name: str, called: bool = False) -> str:
-    """Name the part of the program that a function is."""
-    if name.startswith("test"):
+def part(where: str, name: str) -> str:
+    """Name the part of the program that a function is which is called from a part."""
+    if name[:4] == "test":
         return f"test {name}"
-    if where.startswith("test "):
+    if where[:5] == "test " or where in _HANDED_ON:
         return where
-    if called and where in ("main", "child", "atexit", "signal", "background", "hook"):
-        return where
-    return "main" if name in ("main", "_main", "cli", "run_cli") else f"function {name}"
+    return "main" if name in _MAIN else f"function {name}"
 
 
 def _expression(machine: Machine, node: ast.Expr) -> None:
@@ -88,7 +86,7 @@ def _assign(machine: Machine, node: ast.Assign) -> None:
     value = expressions.evaluate(machine, node.value)
     for target in node.targets:
         calling.bind(machine, target, value)
-        if type(target) is ast.Name:
+        if type(target) is ast.Name and target.id in definitions.READ_BY_RUNNERS:
             definitions.module_name(machine, target.id, value, node)
 
 

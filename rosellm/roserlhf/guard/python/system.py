@@ -29,7 +29,7 @@ def _print(call: Call) -> Any:
         if type(value) is Thing and value.name == "os.environ":
             call.machine.findings.add("environment", "*", "read", call.node)
     target = call.keywords.get("file", call.machine.output)
-    for one in options(target):
+    for one in options(target) if target is not None else ():
         if type(one) is File:
             files.write(call, one.path, " ".join(map(text, call.arguments)) + "\n", "print")
     return None

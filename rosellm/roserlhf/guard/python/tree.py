@@ -21,10 +21,10 @@ def nodes_of(node: ast.AST) -> list[ast.AST]:
             value = getattr(one, name, None)
             if not value:
                 continue
-            if type(value) is list:
-                found += value if name not in _MIXED else [inner for inner in value if isinstance(inner, ast.AST)]
-            elif isinstance(value, ast.AST):
+            if type(value) is not list:
                 found.append(value)
+            else:
+                found += value if name not in _MIXED else filter(None, value)
     return found
 
 
@@ -38,10 +38,12 @@ def children(node: ast.AST) -> list[ast.AST]:
     found: list[ast.AST] = []
     for name in _FIELDS[type(node)]:
         value = getattr(node, name, None)
-        if type(value) is list:
-            found += value if name not in _MIXED else [inner for inner in value if isinstance(inner, ast.AST)]
-        elif isinstance(value, ast.AST):
+        if not value:
+            continue
+        if type(value) is not list:
             found.append(value)
+        else:
+            found += value if name not in _MIXED else filter(None, value)
     return found
 
 
@@ -85,17 +87,21 @@ class Trees:
 
 
 class _Fields(dict[type[ast.AST], tuple[str, ...]]):
-    """Fields of each kind of node that may hold nodes."""
+    """Fields of each kind of node that hold nodes, lists of them, or nothing."""
 
     def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
-        names = () if kind is ast.Constant else tuple(field for field in kind._fields if field not in _HOLDS_NONE)
+        without = _HOLDS_NONE if kind.__name__ == "TypeAlias" else _HOLDS_WORDS
+        names = () if kind in _WORDS_ALONE else tuple(field for field in kind._fields if field not in without)
         self[kind] = names
         return names
 
 
 _HOLDS_NONE = names_in(
-    "ctx op ops type_comment type_ignores id attr arg lineno kind is_async module level asname conversion simple rest kwd_attrs"
+    "ctx op ops type_comment type_ignores id attr arg lineno kind is_async module level asname conversion simple rest kwd_attrs "
+    "tag str"
 )
-_MIXED = frozenset(("keys", "kw_defaults", "names"))
-"""Fields whose lists hold more than nodes: None, or words."""
+_HOLDS_WORDS = _HOLDS_NONE | {"name"}
+_WORDS_ALONE = frozenset((ast.Constant, ast.MatchSingleton, ast.Global, ast.Nonlocal))
+_MIXED = frozenset(("keys", "kw_defaults"))
+"""Fields whose lists hold None, too."""
 _FIELDS = _Fields()

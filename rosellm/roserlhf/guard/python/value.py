@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,23 +133,33 @@ class Partial:
     keywords: dict[str, Any]
 
 
-def choice(values: Iterable[Any]) -> Any:
+def choice(values: Sequence[Any]) -> Any:
     """Join values into one: the value itself if they agree."""
-    if type(values) is list and len(values) == 1 and type(values[0]) is not Choice:
+    kinds = set(map(type, values))
+    if Choice in kinds:
+        values = [option for value in values for option in (value.options if type(value) is Choice else (value,))]
+        kinds = set(map(type, values))
+    elif len(values) == 1:
         return values[0]
-    found: list[Any] = []
-    for value in values:
-        for option in value.options if type(value) is Choice else (value,):
-            kind = type(option)
-            is_plain = kind in _PLAIN
-            for one in found:
-                if option is one or (is_plain and kind is type(one) and option == one):
-                    break
-            else:
-                found.append(option)
-            if len(found) >= MOST_OPTIONS:
-                return Choice(tuple(found))
+    if kinds <= _DISTINCT:
+        found = list(dict.fromkeys(values))
+        return found[0] if len(found) == 1 else Choice(tuple(found[:MOST_OPTIONS]))
+    found = []
+    for option in values:
+        kind = type(option)
+        is_plain = kind in PLAIN
+        for one in found:
+            if option is one or (is_plain and kind is type(one) and option == one):
+                break
+        else:
+            found.append(option)
+        if len(found) >= MOST_OPTIONS:
+            break
     return found[0] if len(found) == 1 else Choice(tuple(found))
+
+
+_DISTINCT = frozenset((str, bytes, int, type(None), Thing, Place, File, Contents, Closure, Klass, Instance, Method, Partial))
+"""Kinds whose values can be looked up by and are equal to none of another of these kinds."""
 
 
 def options(value: Any) -> tuple[Any, ...]:
@@ -229,11 +239,13 @@ def paths(value: Any) -> Iterator[str]:
 def known(value: Any) -> bool:
     """Tell whether a value is a constant through and through, up to the parts of strings, and of a size to compute with."""
     kind = type(value)
-    return kind in _PLAIN or kind is range or (kind in _HOLDING and _through(value))
+    return kind in PLAIN or kind is range or (kind in _HOLDING and _through(value))
 
 
 def is_key(value: Any) -> bool:
     """Tell whether a value may be looked up by."""
+    if type(value) is str:
+        return True
     if not known(value):
         return False
     try:
@@ -248,10 +260,10 @@ def sure(value: Any) -> bool:
     kind = type(value)
     if kind is str:
         return UNKNOWN not in value and STAR not in value
-    return kind in _PLAIN or kind is range or (kind in _HOLDING and _through(value, whole=True))
+    return kind in PLAIN or kind is range or (kind in _HOLDING and _through(value, whole=True))
 
 
-_PLAIN = frozenset({str, bytes, int, float, bool, type(None), complex, bytearray, slice})
+PLAIN = frozenset({str, bytes, int, float, bool, type(None), complex, bytearray, slice})
 _HOLDING = frozenset({list, tuple, set, dict})
 MOST_PARTS = 70_000
 
@@ -270,7 +282,7 @@ def _through(value: Any, whole: bool = False) -> bool:
             kind = type(part)
             if kind in _HOLDING:
                 todo.append(part)
-            elif kind not in _PLAIN or (whole and kind is str and (UNKNOWN in part or STAR in part)):
+            elif kind not in PLAIN or (whole and kind is str and (UNKNOWN in part or STAR in part)):
                 return False
     return True
 
@@ -283,17 +295,17 @@ def sources(*values: Any) -> tuple[str, ...]:
     """Return the paths of the files that values were computed from."""
     if FROM_FILES.isdisjoint(map(type, values)):
         return ()
-    holding = [value for value in values if type(value) in FROM_FILES]
-    if len(holding) == 1 and type(holding[0]) is Contents and len(holding[0].paths) == 1:
-        return holding[0].paths
-    found: dict[str, None] = {}
-    for value in holding:
-        for one in value.options if type(value) is Choice else (value,):
-            kind = type(one)
-            if kind is Contents:
-                found.update(dict.fromkeys(one.paths))
-            elif kind is list or kind is tuple:
-                for part in one[:64]:
-                    if type(part) is Contents:
-                        found.update(dict.fromkeys(part.paths))
-    return tuple(found)[:MOST_OPTIONS] if found else ()
+    found: list[str] = []
+    for value in values:
+        kind = type(value)
+        if kind is Contents:
+            found += value.paths
+        elif kind in FROM_FILES:
+            for one in value.options if kind is Choice else (value,):
+                if type(one) is Contents:
+                    found += one.paths
+                elif type(one) is list or type(one) is tuple:
+                    for part in one[:64]:
+                        if type(part) is Contents:
+                            found += part.paths
+    return tuple(found if len(found) < 2 else list(dict.fromkeys(found))[:MOST_OPTIONS])

@@ -31,36 +31,32 @@ def add(findings: Findings, text: str) -> None:
     pieces: list[str] = []
     start = end = first = last = count = 0
     for found in STRINGS.finditer(text):
-        words = found[0]
+        at, stop = found.span()
+        words = text[at:stop]
         is_comment = words[0] == "#"
-        if comment and not (is_comment and text[end : found.start()].isspace()):
+        if comment and not (is_comment and text[end:at].isspace()):
             count += _add(findings, " ".join(comment), "comment", start, end)
             comment = []
-        if pieces and (is_comment or text[last : found.start()].strip(" \t\n\\frbuFRBU")):
-            count += _add_joined(findings, pieces, first, last)
+        if pieces and (is_comment or text[last:at].strip(" \t\n\\frbuFRBU")):
+            count += _add(findings, "".join(pieces), "literal", first, last)
             pieces = []
         if is_comment:
-            start = start if comment else found.start()
+            start = start if comment else at
             comment.append(words.lstrip("#! ").rstrip())
-            end = found.end()
-        elif "\\" in words and _ESCAPED.search(words) and not text[found.start() - 1 : found.start()].isalnum():
-            count += _unescape(findings, words, found.span())
-        elif len(words) > 8:
-            quotes = 3 if words[:3] in ('"""', "'''") and len(words) > 6 else 1
-            first = first if pieces else found.start()
+            end = stop
+        elif "\\" in words and _ESCAPED.search(words) and not text[at - 1 : at].isalnum():
+            count += _unescape(findings, words, (at, stop))
+        elif stop - at > 8:
+            quotes = 3 if words[:3] in ('"""', "'''") else 1
+            first = first if pieces else at
             pieces.append(words[quotes:-quotes])
-            last = found.end()
+            last = stop
         if count >= MOST:
             return
     if pieces:
-        _add_joined(findings, pieces, first, last)
+        _add(findings, "".join(pieces), "literal", first, last)
     if comment:
         _add(findings, " ".join(comment), "comment", start, end)
-
-
-def _add_joined(findings: Findings, pieces: list[str], start: int, end: int) -> bool:
-    """Add strings that stand next to each other: Python takes them for one."""
-    return _add(findings, "".join(pieces), "literal", start, end)
 
 
 def add_folded(findings: Findings, folded: Sequence[tuple[tuple[int, int], str | bytes]]) -> None:
