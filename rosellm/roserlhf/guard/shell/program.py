@@ -120,8 +120,10 @@ def interpret(shell: Shell, spec: Program, argv: list[str], dispatch: Dispatch) 
                 if argv.index(value) < at if value in argv else False:
                     apply(shell, role, value, name, {}, option)
             return interpret(shell, inner, [f"{name} {verb}", *argv[1:at], *argv[at + 1 :]], dispatch)
+    if not found.valued:
+        return _effects(shell, spec, found, name, _traits(found) if found.flags else {}, dispatch)
     traits = _traits(found)
-    directories = found.values("workdir") if found.valued else []
+    directories = found.values("workdir")
     if not directories:
         return _effects(shell, spec, found, name, traits, dispatch)
     mark = shell.state.mark()
@@ -150,8 +152,8 @@ def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: d
                 apply(shell, role, operand, name, traits)
             return dispatch(shell, found.rest)
         dispatch(shell, [*found.rest, UNKNOWN])
-    roles = assigned(_roles(spec, found, coded), len(operands))
-    contents = [(role, apply(shell, role, operand, name, traits)) for operand, role in zip(operands, roles, strict=False)]
+    roles = assigned(_roles(spec, found, coded) if valued or found.flags else spec.operands, len(operands))
+    contents = [apply(shell, role, operand, name, traits) for operand, role in zip(operands, roles, strict=False)]
     if len(roles) < len(operands) or "value" in roles:
         for operand in [*operands[len(roles) :], *(o for o, role in zip(operands, roles, strict=False) if role == "value")]:
             if operand.startswith(("/", "~/", "../")):  # what a row does not know well enough
@@ -159,7 +161,7 @@ def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: d
     if spec.prints == "nothing":
         return NOTHING
     if spec.prints == "input":
-        taken = [value for role, value in contents if role in ("read", "edit")]
+        taken = [value for role, value in zip(roles, contents, strict=False) if role == "read" or role == "edit"]
         return joined(taken) if taken else (shell.stdin if shell.stdin is not None else ANYTHING)
     said = [value for value in printed if value not in (NOTHING, ANYTHING)] if spec.script else []
     return joined(said) if said else ANYTHING
@@ -207,9 +209,9 @@ def assigned(roles: Sequence[tuple[str, bool]], count: int) -> list[str]:
 
 def _traits(found: Arguments) -> dict[str, str]:
     """Return what flags and filters say of every path that the program takes."""
-    if not found.flags and not found.valued:
-        return {}
     traits = {name: value for name, value in found.flags.items() if name in ("recursive", "mode", "names", "force", "as")}
+    if not found.valued:
+        return traits
     for trait, role in (("excludes", "exclude"), ("includes", "include")):
         if given := found.values(role):
             traits[trait] = " ".join(given[:_LISTED])
@@ -227,7 +229,7 @@ def apply(shell: Shell, role: str, text: str, program: str, traits: dict[str, st
         return read_path(shell, text, detail, **traits)
     if role == "tree":
         return read_path(shell, text, detail, **{**traits, "recursive": "yes"})
-    if role in ("write", "into", "append"):
+    if role == "write" or role == "into" or role == "append":
         write_path(shell, text, detail, "append" if role == "append" else "truncate", given=traits)
     elif role == "edit":
         content = read_path(shell, text, detail, **traits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -63,7 +64,7 @@ class Redirections:
         return left
 
 
-def redirections(shell: Shell, nodes: list[Node]) -> Redirections:
+def redirections(shell: Shell, nodes: Sequence[Node]) -> Redirections:
     """Open redirections; the standard input inside the block is what they say."""
     program = shell.program
     found = Redirections(shell, start=len(shell.acts), stdin=shell.stdin, span=shell.span)

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 _LONGEST_DECODED: Final = 20_000
 _EVIDENCE: Final = 200
 """Characters of a text that an act keeps."""
+_ARGUMENTS: Final = 600
+"""Characters of a program's arguments that its act keeps."""
 _CALLS: Final = 24
 """Functions, loops and codes within each other that are followed."""
 _STEPS: Final = 3_000
 """Commands that are read again (loops, functions, alternatives) at most, beside those that the text itself holds."""
 _CWD: Final = ("cwd", "")
+_IFS: Final = ("var", "IFS")
 Run = Callable[["Shell", "Node"], Value]
 
 
@@ -74,6 +77,17 @@ class Shell:
         found = {**self.traits, **traits} if self.traits else traits
         self.acts.append(Act(kind, target, detail, "", self.span, self.via, found))
 
+    def note_program(self, argv: list[str], **traits: str) -> None:
+        """Note that a program is started."""
+        if self.stdin is not None:
+            traits["stdin"] = "yes"
+        if self.traits:
+            traits = {**self.traits, **traits}
+        said = " ".join(argv[1:])
+        if len(said) > _ARGUMENTS:
+            said = shortened(said, _ARGUMENTS)
+        self.acts.append(Act("run", argv[0], said, "", self.span, self.via, traits))
+
     def note_decoded(self, how: str, text: str) -> None:
         """Note a payload that was hidden by an encoding."""
         if text.strip() and len(self.decoded) < 64 and text not in self.decoded:
@@ -102,7 +116,7 @@ class Shell:
     @property
     def separators(self) -> str:
         """What words are split at where they are expanded."""
-        found: Value | None = self.state.get("var", "IFS")
+        found: Value | None = self.state.known.get(_IFS)
         return BLANKS if found is None or UNKNOWN in found[0] else found[0]
 
     def link(self, path: str) -> str | None:
@@ -145,7 +159,7 @@ class Shell:
 
     def file(self, path: str) -> str | None:
         """Return the content of a file that was written before, if it is known."""
-        found: str | None = self.state.get("file", path)
+        found: str | None = self.state.known.get(("file", path))
         return found if found is not None else self.scene.files.get(path)
 
     # --- code within code

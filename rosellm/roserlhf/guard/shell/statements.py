@@ -470,10 +470,6 @@ def _around(shell: Shell, node: Node, redirects: list[Node], *, empty: bool = Fa
         return found.out(printed)
 
 
-def _command(shell: Shell, node: Node) -> Value:
-    return command(shell, node, [])
-
-
 def _assignments(shell: Shell, node: Node) -> Value:
     shell.at(node)
     for child in [node] if node.type == "variable_assignment" else node.named_children:
@@ -500,7 +496,7 @@ _READERS: Final[dict[str, Callable[[Shell, Node], Value]]] = {
     "program": _sequence,
     "list": _list,
     "pipeline": _pipeline,
-    "command": _command,
+    "command": command,
     "redirected_statement": _redirected,
     "subshell": _subshell,
     "compound_statement": _group,
