@@ -52,9 +52,7 @@ class Scene:
 
     def in_directory(self, workdir: str) -> Scene:
         """Return the same scene with another working directory."""
-        return Scene(
-            workdir, self.read, self.home, self.variables, self.links, self.files, self.copies, self.names, self.depth
-        )
+        return Scene(workdir, self.read, self.home, self.variables, self.links, self.files, self.copies, self.names, self.depth)
 
     def apart(self) -> Scene:
         """Return the same scene with links and variables of its own, for code that changes them."""

@@ -15,7 +15,7 @@ from rosellm.roserlhf.guard.shell.assignment import assign, forget, set_variable
 from rosellm.roserlhf.guard.shell.language import run_file, unknown_program
 from rosellm.roserlhf.guard.shell.plain import ExpandedCommand, PlainCommand, Redirected, plain_words
 from rosellm.roserlhf.guard.shell.program import interpret
-from rosellm.roserlhf.guard.shell.redirect import into_file, redirections
+from rosellm.roserlhf.guard.shell.redirect import has_effect, into_file, redirections
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
 from rosellm.roserlhf.guard.shell.syntax import Source
 from rosellm.roserlhf.guard.shell.table import program_of, programs
@@ -100,10 +100,15 @@ def redirected_command(shell: Shell, node: Redirected) -> Value:
         return redirected.out(run_words(shell, words))
 
 
-def _redirected(shell: Shell, words: list[Value], redirects: Sequence[Node], before: list[tuple[str, Value]] | None = None) -> Value:
+def _redirected(
+    shell: Shell, words: list[Value], redirects: Sequence[Node], before: list[tuple[str, Value]] | None = None
+) -> Value:
     """Read a command given as expanded words with its redirections."""
     span = shell.span
     shell.program = words[0][0].rpartition("/")[2] if words else ""
+    redirects = [one for one in redirects if has_effect(shell, one)]
+    if not redirects:
+        return run_words(shell, words, before)
     with redirections(shell, redirects) as redirected:
         shell.span = span
         return redirected.out(run_words(shell, [*words, *redirected.words] if redirected.words else words, before))

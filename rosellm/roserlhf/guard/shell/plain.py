@@ -30,9 +30,15 @@ _LOOP: Final = re.compile(rf"for ++({_VARIABLE}) ++in((?: ++{_SIMPLE})++) *+[;\n
 _ASSIGNED: Final = re.compile(
     rf"(({_VARIABLE})=(?:({_SIMPLE})|\$({_VARIABLE})((?:[./-][\w./*-]*+)?))) *+(?:(;)[ \n]*+|\Z|(?=\)))", re.ASCII
 )
+_TEXT: Final = re.compile(
+    rf"""(?:{_BARE}++|[ \n;|)]++|{_QUOTED}|"\${_VARIABLE}"|(?<==)\${_VARIABLE}|\$\(|&&|(?<= )>>?)*+""", re.ASCII
+)
+"""What a text of such statements is made of, and some others; it is told at once of most texts that they are of something else."""
 _ALONE: Final = frozenset(["redirected_statement", "variable_assignment"])
 """Statements of which the grammar makes something else in lists and pipelines."""
 _JOINS: Final = frozenset(["&&", "||", "|"])
+_LONG: Final = 2_000
+"""Characters of a text of which it does not pay to look through it before."""
 _DEEPEST: Final = 8
 """Loops and substitutions within each other."""
 _RESERVED: Final = names(
@@ -220,7 +226,7 @@ def tree_of(text: str) -> Tree | None:
         >>> tree_of("cat a < b"), tree_of("if true"), tree_of("ls &&")
         (None, None, None)
     """
-    if not text.isascii():
+    if not text.isascii() or (len(text) < _LONG and _TEXT.fullmatch(text) is None):
         return None
     reader = _Reader(text)
     try:

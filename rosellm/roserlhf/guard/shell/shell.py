@@ -27,6 +27,8 @@ _STEPS: Final = 3_000
 """Commands that are read again (loops, functions, alternatives) at most, beside those that the text itself holds."""
 _CWD: Final = ("cwd", "")
 _IFS: Final = ("var", "IFS")
+_OWN: Final = frozenset(["IFS", "PWD"])
+"""Variables that code of another language does not take over."""
 Run = Callable[["Shell", "Node"], Value]
 
 
@@ -198,7 +200,7 @@ class Shell:
         via, self.via = self.via, (*self.via, *disguise, "shell")
         self.note_run(code)
         self.depth += 1
-        mark = self.state.mark()
+        mark = self.state.mark() if new else 0
         try:
             return self.call(source, source.root)
         finally:
@@ -232,24 +234,25 @@ class Shell:
     def inner(self) -> Scene:
         """Return the scene of code of another language that is run here."""
         scene = self.scene
-        variables: dict[str, str] = {}
-        links: dict[str, str] = {}
-        files: dict[str, str] = {}
-        for (space, name), value in self.state.known.items():
-            if space == "var":
-                if UNKNOWN not in value[0] and name != "IFS" and name != "PWD":
-                    variables[name] = value[0]
-            elif space == "link":
-                links[name] = value
-            elif space == "file" and value is not None:
-                files[name] = value
+        state = self.state
+        known = state.known
+        variables = {
+            name: value[0]
+            for (space, name), value in known.items()
+            if space == "var" and name not in _OWN and UNKNOWN not in value[0]
+        }
+        links, files = scene.links, scene.files
+        if state.links:
+            links = {**links, **{name: value for (space, name), value in known.items() if space == "link"}}
+        if state.files:
+            files = {**files, **{name: value for (space, name), value in known.items() if space == "file" and value is not None}}
         return Scene(
-            self.cwd[0],
+            known[_CWD][0],
             scene.read,
             scene.home,
             variables,
-            {**scene.links, **links} if links else scene.links,
-            {**scene.files, **files} if files else scene.files,
+            links,
+            files,
             scene.copies,
             scene.names,
             scene.depth + self.depth + 1,

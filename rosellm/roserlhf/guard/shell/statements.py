@@ -132,7 +132,7 @@ def _list(shell: Shell, node: Node, redirects: list[Node] | None = None) -> Valu
     """Read `a && b`, `a || b`."""
     chain = _chain(node, redirects or [])
     state = shell.state
-    start = state.mark()
+    start = state.mark()  # of the part that is read last
     printed: list[Value] = []
     previous = node
     for at, (operator, part, around) in enumerate(chain):
