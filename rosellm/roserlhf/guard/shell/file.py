@@ -64,7 +64,7 @@ def _act_on_paths(shell: Shell, kind: ActKind, text: str, paths: Value, detail: 
     for path in paths:
         if path.startswith("/dev/") and _BORING.match(path):
             continue
-        shell.acts.append(Act(kind, path, detail, "", shell.span, shell.via, traits))
+        shell.acts.append(Act(kind, path, detail, shell.argument, shell.span, shell.via, traits))
         if path.startswith("/proc/") and (found := process_in(path)):
             shell.act("process", found[0], f"{detail} {found[1]}")
 

@@ -52,6 +52,7 @@ class Shell:
         known["var", "IFS"] = (BLANKS,)
         self.state = State(known)
         self.acts: list[Act] = []
+        self.argument = scene.argument
         self.via: tuple[str, ...] = ("shell",)
         self.stdin: Value | None = None
         self.program = ""
@@ -77,7 +78,7 @@ class Shell:
     def act(self, kind: ActKind, target: str, detail: str = "", **traits: str) -> None:
         """Note an act of the command that is read now."""
         found = {**self.traits, **traits} if self.traits else traits
-        self.acts.append(Act(kind, target, detail, "", self.span, self.via, found))
+        self.acts.append(Act(kind, target, detail, self.argument, self.span, self.via, found))
 
     def note_program(self, argv: list[str], **traits: str) -> None:
         """Note that a program is started."""
@@ -88,7 +89,7 @@ class Shell:
         said = " ".join(argv[1:])
         if len(said) > _ARGUMENTS:
             said = shortened(said, _ARGUMENTS)
-        self.acts.append(Act("run", argv[0], said, "", self.span, self.via, traits))
+        self.acts.append(Act("run", argv[0], said, self.argument, self.span, self.via, traits))
 
     def note_decoded(self, how: str, text: str) -> None:
         """Note a payload that was hidden by an encoding."""
@@ -225,7 +226,7 @@ class Shell:
         via = (*self.via, *disguise)
         given = {**self.traits, **traits}
         found = [
-            Act(act.kind, act.target, act.detail, "", self.span, (*via, *act.via), {**act.traits, **given})
+            Act(act.kind, act.target, act.detail, self.argument, self.span, (*via, *act.via), {**act.traits, **given})
             for act in self.scene.read(language, code, self.inner())
         ]
         self.acts += found
