@@ -78,6 +78,8 @@ def read_path(shell: Shell, text: str, detail: str, **traits: str) -> Value:
         act_on(shell, "read", text, detail, **traits)
     else:
         _act_on_paths(shell, "read", text, paths, detail, traits)
+    if not shell.state.files and not shell.scene.files:
+        return ANYTHING
     if len(paths) == 1:
         content = shell.file(paths[0])
         return (content,) if content is not None else ANYTHING
