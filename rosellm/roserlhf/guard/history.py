@@ -74,8 +74,11 @@ def scenes_after(history: Sequence[str], scene: Scene) -> tuple[Scene, ...]:
         >>> [(one.workdir, dict(one.links)) for one in scenes_after(before, Scene("/app", read))]
         [('/app/src', {'/app/src/h': '/eval/hidden'}), ('/tmp', {'/app/src/h': '/eval/hidden'})]
     """
+    told = telling(history)
+    if not told and not scene.variables:
+        return (scene,)
     past = _Past(scene)
-    for text in telling(history):
+    for text in told:
         _remember(pattern(_PREFIX).sub("", text), past)
     now = past.now()
     return (now,) if past.fleeting in ("", now.workdir) else (now, now.in_directory(past.fleeting))

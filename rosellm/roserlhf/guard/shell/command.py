@@ -59,7 +59,7 @@ def command(shell: Shell, node: Node, redirects: Sequence[Node] = ()) -> Value:
     shell.span = source.where(start, end)
     children = node.children
     alone = 0
-    if children and children[0].type == "variable_assignment":
+    if children and not source.one_line and children[0].type == "variable_assignment":
         alone = max([one.end_byte for one in assignments_alone(shell, node)], default=0)
     for child in children:
         kind = child.type

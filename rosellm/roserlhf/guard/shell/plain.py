@@ -192,7 +192,10 @@ def plain_words(command: bytes) -> list[str] | None:
         >>> plain_words(b"grep -n 'a b' --in='c' src/*.py"), plain_words(b"grep $x"), plain_words(b"A=1 make")
         (['grep', '-n', 'a b', '--in=c', 'src/*.py'], None, None)
     """
-    return None if _PLAIN.fullmatch(command) is None else _words(command.decode())
+    if _PLAIN.fullmatch(command) is None:
+        return None
+    text = command.decode()
+    return _words(text) if "'" in text or '"' in text else text.split()
 
 
 def _words(text: str) -> list[str]:

@@ -208,11 +208,10 @@ def assigned(roles: Roles, count: int) -> tuple[str, ...]:
 def _traits(found: Arguments) -> dict[str, str]:
     """Return what flags and filters say of every path that the program takes."""
     traits = {name: value for name, value in found.flags.items() if name in ("recursive", "mode", "names", "force", "as")}
-    if not found.valued:
-        return traits
+    given = {role for _, role, _ in found.valued} if found.valued else ()
     for trait, role in (("excludes", "exclude"), ("includes", "include")):
-        if given := found.values(role):
-            traits[trait] = " ".join(given[:_LISTED])
+        if role in given:
+            traits[trait] = " ".join(found.values(role)[:_LISTED])
     return traits
 
 
