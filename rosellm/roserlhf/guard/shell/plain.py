@@ -263,7 +263,7 @@ class _Reader:
         """Whether there is a list, or output into a file."""
 
     def statements(self, closing: str) -> list[Tree]:
-        """Read statements up to what closes them, `done` or `)`, or up to the end of the text."""
+        """Read statements up to what closes them, `done` or `)`, or up to the end of the text; their signs only there."""
         text, end = self.text, len(self.text)
         statements: list[Tree] = []
         parts: list[Tree] = []
@@ -271,44 +271,41 @@ class _Reader:
         closed = not closing
         self.depth += 1
         while self.at < end and self.depth <= _DEEPEST:
-            if closing == ")" and text[self.at] == ")":
-                closed = True
-                break
             one = self.statement()
             if one is None:
                 closed = closing == "done"
                 break
-            sign, stop = self.sign, one.end_byte
-            if sign not in _JOINS and not pipe and not parts:
-                statements.append(one)
-                if sign == ";":
-                    statements.append(_SIGNS[";"])
-                continue
-            if one.type in _ALONE:
-                raise _OtherError
-            if pipe:
-                pipe.append(one)
-            if sign == "|":
-                pipe = pipe or [one]
-                pipe.append(_SIGNS["|"])
-                continue
-            if pipe:
-                self.longest = max(self.longest, len(pipe))
-                one = Tree("pipeline", pipe, pipe[0].start_byte, stop)
-                pipe = []
-            if parts:
-                parts.append(one)
-            if sign == "&&" or sign == "||":
-                self.mixed = True
-                parts = parts or [one]
-                parts.append(_SIGNS[sign])
-                continue
-            if parts:
-                one = Tree("list", parts, parts[0].start_byte, stop)
-                parts = []
+            sign = self.sign
+            if pipe or parts or sign in _JOINS:
+                stop = one.end_byte
+                if one.type in _ALONE:
+                    raise _OtherError
+                if pipe:
+                    pipe.append(one)
+                if sign == "|":
+                    pipe = pipe or [one]
+                    pipe.append(_SIGNS["|"])
+                    continue
+                if pipe:
+                    self.longest = max(self.longest, len(pipe))
+                    one = Tree("pipeline", pipe, pipe[0].start_byte, stop)
+                    pipe = []
+                if parts:
+                    parts.append(one)
+                if sign == "&&" or sign == "||":
+                    self.mixed = True
+                    parts = parts or [one]
+                    parts.append(_SIGNS[sign])
+                    continue
+                if parts:
+                    one = Tree("list", parts, parts[0].start_byte, stop)
+                    parts = []
             statements.append(one)
-            if sign == ";":
+            if sign == ";" and not closing:
                 statements.append(_SIGNS[";"])
+            if closing == ")" and text.startswith(")", self.at):
+                closed = True
+                break
         if not closed or pipe or parts or not statements:
             raise _OtherError
         self.depth -= 1
@@ -335,7 +332,7 @@ class _Reader:
         while opened:
             if expanded is None:
                 expanded = [*_words(command)]
-            expanded.append(Printed([one for one in self.statements(")") if one.is_named]))
+            expanded.append(Printed(self.statements(")")))
             found = _FURTHER.match(self.text, self.at + 1)
             if found is None or " ==" in found[1]:
                 raise _OtherError
@@ -367,5 +364,5 @@ class _Reader:
         if found is None:
             raise _OtherError
         self.at = found.end()
-        statements = [one for one in self.statements("done") if one.is_named]
+        statements = self.statements("done")
         return Loop(found[1], found[2].split(), Body(statements, found.start(3), self.stop), start)
