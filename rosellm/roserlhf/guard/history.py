@@ -75,7 +75,7 @@ def scenes_after(history: Sequence[str], scene: Scene) -> tuple[Scene, ...]:
         [('/app/src', {'/app/src/h': '/eval/hidden'}), ('/tmp', {'/app/src/h': '/eval/hidden'})]
     """
     told = telling(history)
-    if not told and not scene.variables:
+    if not told and not (scene.variables or scene.links or scene.files):
         return (scene,)
     past = _Past(scene)
     for text in told:

@@ -106,8 +106,7 @@ def _redirected(
     """Read a command given as expanded words with its redirections."""
     span = shell.span
     shell.program = words[0][0].rpartition("/")[2] if words else ""
-    redirects = [one for one in redirects if has_effect(shell, one)]
-    if not redirects:
+    if True not in [has_effect(shell, one) for one in redirects]:
         return run_words(shell, words, before)
     with redirections(shell, redirects) as redirected:
         shell.span = span

@@ -65,7 +65,7 @@ class Redirections:
 
 
 def has_effect(shell: Shell, node: Node) -> bool:
-    """Tell whether a redirection may do anything; `2>/dev/null` and `2>&1`, the most usual ones, do not."""
+    """Tell whether a redirection may do anything; `2>/dev/null` and `2>&1`, the most usual ones, do not where they stand alone."""
     written = shell.source.data[node.start_byte : node.end_byte]
     return written != b"2>/dev/null" and (written != b"2>&1" or ("descriptor", "1") in shell.state.known)
 
