@@ -226,7 +226,15 @@ class Shell:
         via = (*self.via, *disguise)
         given = {**self.traits, **traits}
         found = [
-            Act(act.kind, act.target, act.detail, self.argument, self.span, (*via, *act.via), {**act.traits, **given})
+            Act(
+                act.kind,
+                act.target,
+                act.detail,
+                self.argument,
+                self.span,
+                (*via, *act.via),
+                {**act.traits, **given} if given else act.traits,
+            )
             for act in self.scene.read(language, code, self.inner())
         ]
         self.acts += found
