@@ -399,3 +399,8 @@ def test_sums_are_told_at_once() -> None:
     assert [act.kind for act in call("submit", {"answer": "3*12 + (4-1)"}).acts] == ["text"]  # a sum is one
     for tool, arguments in (("shell", {"command": "1"}), ("calculator", {"a": "--1"}), ("calculator", {"a": "1", "b": "2"})):
         assert acts_of_plain_words(tool, arguments) is None
+
+
+def test_a_history_that_tells_nothing_of_the_scene_leaves_it() -> None:
+    start = Scene("/app", read)
+    assert scenes_after(["ls", "the sources are in src"], start) == scenes_after(["export"], start) == (start,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.scene import Scene
-from rosellm.roserlhf.guard.shell import acts_of_shell, syntax
+from rosellm.roserlhf.guard.shell import acts_of_shell, plain, syntax
+from rosellm.roserlhf.guard.shell import command as commands
 from rosellm.roserlhf.guard.shell.plain import plain_words, tree_of
 from rosellm.roserlhf.guard.shell.scan import scan
 from rosellm.roserlhf.guard.shell.shell import Shell
@@ -357,6 +359,39 @@ def test_texts_read_without_the_grammar_do_what_they_do_with_it(text: str, known
     found = acts_of_shell(text, scene)
     with patch.object(syntax, "tree_of", lambda text: None):
         assert found == acts_of_shell(text, scene)
+
+
+@given(text=_statements(st.recursive(st.just("ls src"), _with_more, max_leaves=4)))
+@settings(max_examples=200)
+@example(text='A=$B/x; echo "$A" >> a.py | wc')
+@example(text='for f in a; do cat "$f" > b; done')
+def test_no_text_that_is_read_without_the_grammar_is_turned_away_before(text: str) -> None:
+    found = tree_of(text) is not None
+    with patch.object(plain, "_LONG", 0):
+        assert (tree_of(text) is not None) == found
+
+
+_COMMANDS = st.sampled_from(["ls src", "cat a $f", "A=1 make", "exec 3> b", "exec 1< a", "(cd src; pwd)", "cat <<E | wc\na\nE\n"])
+_REDIRECTIONS = st.lists(st.sampled_from([" 2>/dev/null", " 2>&1", " > c", " 3>&1", " < a"]), max_size=3).map("".join)
+
+
+@given(text=_statements(st.tuples(_COMMANDS, _REDIRECTIONS).map("".join)))
+@settings(max_examples=200)
+@example(text="exec 1< a; pwd 2>&1")
+@example(text="exec 1< a 2>&1")
+@example(text="(ls 2>/dev/null) > b")
+def test_redirections_said_to_have_no_effect_have_none(text: str) -> None:
+    scene = Scene("/app", _read)
+    found = acts_of_shell(text, scene)
+    with patch.object(commands, "has_effect", lambda shell, node: True):
+        assert found == acts_of_shell(text, scene)
+
+
+@given(text=_statements(st.recursive(st.just("ls src"), _with_more, max_leaves=4)))
+@settings(max_examples=100)
+def test_acts_name_the_argument_if_the_scene_does(text: str) -> None:
+    scene = Scene("/app", _read)
+    assert acts_of_shell(text, scene.of_argument("a")) == [replace(act, argument="a") for act in acts_of_shell(text, scene)]
 
 
 @pytest.mark.parametrize(

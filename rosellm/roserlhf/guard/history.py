@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from rosellm.roserlhf.guard import copies
@@ -54,8 +54,9 @@ class _Past:
 
     def now(self) -> Scene:
         """Return the scene with all that was found, seen from where the last `cd` led."""
-        scene = replace(self.scene, variables=self.variables, links=self.links, files=self.files)
-        return replace(scene, copies=self.copies, names=self.names) if self.copies or self.names else scene
+        start = self.scene
+        copies, names = (self.copies, self.names) if self.copies or self.names else (start.copies, start.names)
+        return Scene(start.workdir, start.read, start.home, self.variables, self.links, self.files, copies, names, start.depth)
 
     def copied(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Remember copies; one of a copy is one of the original."""
@@ -73,11 +74,14 @@ def scenes_after(history: Sequence[str], scene: Scene) -> tuple[Scene, ...]:
         >>> [(one.workdir, dict(one.links)) for one in scenes_after(before, Scene("/app", read))]
         [('/app/src', {'/app/src/h': '/eval/hidden'}), ('/tmp', {'/app/src/h': '/eval/hidden'})]
     """
+    told = telling(history)
+    if not told and not (scene.variables or scene.links or scene.files):
+        return (scene,)
     past = _Past(scene)
-    for text in telling(history):
+    for text in told:
         _remember(pattern(_PREFIX).sub("", text), past)
     now = past.now()
-    return (now,) if past.fleeting in ("", now.workdir) else (now, replace(now, workdir=past.fleeting))
+    return (now,) if past.fleeting in ("", now.workdir) else (now, now.in_directory(past.fleeting))
 
 
 def telling(history: Sequence[str]) -> tuple[str, ...]:
@@ -118,7 +122,7 @@ def _remember(text: str, past: _Past) -> None:
         _keep(past, written.group(1), content if "\n" in content else pattern(_BREAK).sub(r"\n\1", content))
         return
     for found in pattern(_CHDIR).finditer(text):
-        past.scene = replace(past.scene, workdir=resolve(found.group(2), past.now()))
+        past.scene = past.scene.in_directory(resolve(found.group(2), past.now()))
     for found in pattern(_NAMED).finditer(text):
         past.names[found.group(1)] = found.group(2)
     if "(" in text:
@@ -132,7 +136,7 @@ def _remember(text: str, past: _Past) -> None:
 
 def _follow(words: list[str], body: str | None, past: _Past, here: str, alone: bool) -> str:
     """Follow one simple command; return the directory after it."""
-    scene = replace(past.now(), workdir=here)
+    scene = past.now().in_directory(here)
     first = words[0] if words else ""
     while words and "=" in words[0] and pattern(_NAME).search(words[0].partition("=")[0]):
         name, _, value = words[0].partition("=")
@@ -145,7 +149,7 @@ def _follow(words: list[str], body: str | None, past: _Past, here: str, alone: b
         if len(rest) <= 1:
             goal = resolve(rest[0] if rest else "~", scene) if rest != ["-"] else past.scene.workdir
             if alone:
-                past.scene, past.fleeting = replace(past.scene, workdir=goal), ""
+                past.scene, past.fleeting = past.scene.in_directory(goal), ""
             else:
                 past.fleeting = goal
             return goal
@@ -219,7 +223,7 @@ def _keep(past: _Past, path: str, content: str, scene: Scene | None = None, more
 def _filled(value: str, scene: Scene) -> str:
     if "$" not in value and "~" not in value:
         return value
-    return resolve(value, replace(scene, workdir="/")) if value.startswith(("/", "$", "~")) else value
+    return resolve(value, scene.in_directory("/")) if value.startswith(("/", "$", "~")) else value
 
 
 def _commands(text: str) -> Iterator[tuple[list[str], str | None]]:

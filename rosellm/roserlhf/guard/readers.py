@@ -53,6 +53,8 @@ def read(language: str, code: str, scene: Scene) -> list[Act]:
     if len(code) > LONGEST:
         found.append(Act("opaque", "too long to be read whole", language))
         code = code[: LONGEST // 2] + "\n" + code[-LONGEST // 2 :]
+    elif name == "shell":
+        return _reader(name)(readable(code), scene)  # which says in `via` that it is shell
     found += _reader(name)(readable(code), scene)
     label = name.rpartition("/")[2].rpartition(".")[2].lower() if "/" in name else name
     return [act if act.via and act.via[0] == label else _through(label, act) for act in found]

@@ -232,6 +232,7 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
     """Yield the acts of one piece, its argument and the place in it filled in."""
     argument = readable(piece.argument)
     if piece.role == "code":
+        scene = scene.of_argument(argument)
         for start, text in _parts(readable(piece.text), setting):
             for act in scene.read(piece.language, text, scene):
                 yield _placed(act, argument, start)
@@ -263,6 +264,8 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
 
 def _placed(act: Act, argument: str, start: int, traits: Mapping[str, str] | None = None) -> Act:
     """Return an act with its argument, its place in it and traits of its own; `replace` would take most of a reading's time."""
+    if not start and not traits and act.argument == argument:
+        return act
     span = (act.span[0] + start, act.span[1] + start)
     return Act(act.kind, act.target, act.detail, argument, span, act.via, {**act.traits, **traits} if traits else act.traits)
 

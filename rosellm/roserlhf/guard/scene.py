@@ -35,6 +35,8 @@ class Scene:
     names: Mapping[str, str] = field(default_factory=dict)
     """Python variables of an interpreter that goes on, and the expressions that they were bound to."""
     depth: int = 0
+    argument: str = ""
+    """Argument of the call that the code is; a reader whose acts name it spares that they are made again to do so."""
 
     def inside(self, *, variables: Mapping[str, str] | None = None, files: Mapping[str, str] | None = None) -> Scene:
         """Return the scene of code inside this code, one deeper; with variables or files of its own if they are given."""
@@ -48,6 +50,25 @@ class Scene:
             self.copies,
             self.names,
             self.depth + 1,
+        )
+
+    def in_directory(self, workdir: str) -> Scene:
+        """Return the same scene with another working directory."""
+        return Scene(workdir, self.read, self.home, self.variables, self.links, self.files, self.copies, self.names, self.depth)
+
+    def of_argument(self, argument: str) -> Scene:
+        """Return the same scene for code that is an argument of a call."""
+        return Scene(
+            self.workdir,
+            self.read,
+            self.home,
+            self.variables,
+            self.links,
+            self.files,
+            self.copies,
+            self.names,
+            self.depth,
+            argument,
         )
 
     def apart(self) -> Scene:

@@ -79,7 +79,7 @@ def _unzip(shell: Shell, argv: list[str]) -> Value:
 
 def _seven(shell: Shell, argv: list[str]) -> Value:
     words = [word for word in argv[2:] if not word.startswith("-")]
-    for role, word in zip(assigned([("archive", False), ("file", True)], len(words)), words, strict=False):
+    for role, word in zip(assigned((("archive", False), ("file", True)), len(words)), words, strict=False):
         if argv[1:2] and argv[1][0] in "aud":
             if role == "archive":
                 write_path(shell, word, "7z", "truncate")

@@ -14,7 +14,7 @@ from rosellm.roserlhf.guard.shell.condition import of_words
 from rosellm.roserlhf.guard.shell.escapes import ansi
 from rosellm.roserlhf.guard.shell.file import act_on, read_content, read_path
 from rosellm.roserlhf.guard.shell.language import run_shell
-from rosellm.roserlhf.guard.shell.path import logical
+from rosellm.roserlhf.guard.shell.path import unlinked
 from rosellm.roserlhf.guard.shell.shell import Shell, shortened
 from rosellm.roserlhf.guard.shell.value import ANYTHING, BLANKS, NOTHING, Value, mapped, one_of, split
 
@@ -34,10 +34,10 @@ def _cd(shell: Shell, argv: list[str]) -> Value:
     elif places[0] == "-":
         found = shell.state.get("var", "OLDPWD", ANYTHING)
     else:
-        found = shell.paths(places[0]) if "-P" in argv else mapped(lambda cwd: logical(places[0], cwd), shell.cwd)
+        found = shell.paths(places[0]) if "-P" in argv else mapped(lambda cwd: unlinked(places[0], cwd), before)
         act_on(shell, "list", places[0], argv[0])
     shell.state.set("var", "OLDPWD", before)
-    shell.state.set("cwd", "", one_of(path if path != UNKNOWN else f"/{UNKNOWN}" for path in found))
+    shell.state.set("cwd", "", one_of([path if path != UNKNOWN else f"/{UNKNOWN}" for path in found]))
     return NOTHING
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import operator
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN
@@ -13,7 +15,7 @@ from rosellm.roserlhf.guard.shell.assignment import assign, forget, set_variable
 from rosellm.roserlhf.guard.shell.language import run_file, unknown_program
 from rosellm.roserlhf.guard.shell.plain import ExpandedCommand, PlainCommand, Redirected, plain_words
 from rosellm.roserlhf.guard.shell.program import interpret
-from rosellm.roserlhf.guard.shell.redirect import into_file, redirections
+from rosellm.roserlhf.guard.shell.redirect import has_effect, into_file, redirections
 from rosellm.roserlhf.guard.shell.shell import Shell, either, shortened
 from rosellm.roserlhf.guard.shell.syntax import Source
 from rosellm.roserlhf.guard.shell.table import program_of, programs
@@ -39,7 +41,7 @@ MOST_WORDS: Final = 4_000
 """Words of one command that are read."""
 
 
-def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
+def command(shell: Shell, node: Node, redirects: Sequence[Node] = ()) -> Value:
     """Read a simple command with its redirections."""
     source = shell.source
     start, end = node.start_byte, node.end_byte
@@ -54,10 +56,10 @@ def command(shell: Shell, node: Node, redirects: list[Node]) -> Value:
     before: list[tuple[str, Value]] = []
     inner = list(redirects)
     mark = shell.state.mark()
-    shell.at(node)
+    shell.span = source.where(start, end)
     children = node.children
     alone = 0
-    if children and children[0].type == "variable_assignment":
+    if children and not source.one_line and children[0].type == "variable_assignment":
         alone = max([one.end_byte for one in assignments_alone(shell, node)], default=0)
     for child in children:
         kind = child.type
@@ -98,10 +100,14 @@ def redirected_command(shell: Shell, node: Redirected) -> Value:
         return redirected.out(run_words(shell, words))
 
 
-def _redirected(shell: Shell, words: list[Value], redirects: list[Node], before: list[tuple[str, Value]] | None = None) -> Value:
+def _redirected(
+    shell: Shell, words: list[Value], redirects: Sequence[Node], before: list[tuple[str, Value]] | None = None
+) -> Value:
     """Read a command given as expanded words with its redirections."""
     span = shell.span
     shell.program = words[0][0].rpartition("/")[2] if words else ""
+    if True not in [has_effect(shell, one) for one in redirects]:
+        return run_words(shell, words, before)
     with redirections(shell, redirects) as redirected:
         shell.span = span
         return redirected.out(run_words(shell, [*words, *redirected.words] if redirected.words else words, before))
@@ -159,10 +165,10 @@ def _with_variables(shell: Shell, words: list[Value], before: list[tuple[str, Va
 
 def dispatch(shell: Shell, argv: list[str]) -> Value:
     """Read a command given as texts; return what it prints."""
-    while argv and not argv[0]:
-        argv = argv[1:]
-    if not argv:
-        return NOTHING
+    if not argv or not argv[0]:
+        argv = [*itertools.dropwhile(operator.not_, argv)]
+        if not argv:
+            return NOTHING
     name = argv[0]
     span, program, traits = shell.span, shell.program, shell.traits
     try:
@@ -173,7 +179,18 @@ def dispatch(shell: Shell, argv: list[str]) -> Value:
             if (alias := shell.state.get("alias", name)) is not None and shell.again():
                 shell.state.drop("alias", name)
                 return shell.evaluate(f"{alias} {shlex.join(argv[1:])}")
-        return _program(shell, name, argv)
+        shell.program = called = known_as(name)
+        if "/" in name:
+            return _placed_program(shell, called, argv)
+        if called not in _QUIET:
+            shell.note_program(argv)
+        if (reader := READERS.get(called)) is not None:
+            return reader(shell, argv)
+        if (spec := programs().get(called)) is not None:
+            return interpret(shell, spec, argv, dispatch)
+        if UNKNOWN in called or "*" in name or "?" in name or "[" in name:
+            return _unknown_name(shell, name, argv)
+        return unknown_program(shell, called, argv[1:])
     finally:
         shell.span, shell.program, shell.traits = span, program, traits
 
@@ -192,23 +209,18 @@ def known_as(name: str) -> str:
     return _ALIASES.get(name, name)
 
 
-def _program(shell: Shell, name: str, argv: list[str]) -> Value:
-    called = known_as(name)
-    shell.program = called
-    slashed = "/" in name
+def _placed_program(shell: Shell, called: str, argv: list[str]) -> Value:
+    """Read a command whose program is given with a directory."""
+    name = argv[0]
     if called not in _QUIET:
-        traits = {"path": shell.path(name)} if slashed else {}
-        if shell.stdin is not None:
-            traits["stdin"] = "yes"
-        shell.act("run", name, shortened(" ".join(argv[1:]), 600), **traits)
-    here = slashed and not name.startswith(UNKNOWN) and not _BIN.fullmatch(name)
+        shell.note_program(argv, path=shell.path(name))
+    here = not name.startswith(UNKNOWN) and not _BIN.fullmatch(name)
     if here and (content := shell.file(shell.path(name))) is not None:
         return run_file(shell, shell.path(name), content, argv[1:])
-    if not here or called in READERS:
-        if (reader := READERS.get(called)) is not None:
-            return reader(shell, argv)
-        if (spec := programs().get(called)) is not None:
-            return interpret(shell, spec, argv, dispatch)
+    if (reader := READERS.get(called)) is not None:
+        return reader(shell, argv)
+    if not here and (spec := programs().get(called)) is not None:
+        return interpret(shell, spec, argv, dispatch)
     if UNKNOWN in called or (not here and any(c in name for c in "*?[")):
         return _unknown_name(shell, name, argv)
     return unknown_program(shell, called, argv[1:])

@@ -14,6 +14,7 @@ from rosellm.roserlhf.guard.shell.value import ANYTHING, Value, known, names
 _NOWHERE: Final = frozenset(["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full"])
 _STDIN: Final = frozenset(["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
 _BORING: Final = re.compile(r"/dev/(?:null|zero|u?random|tty|stdin|stdout|stderr|full|fd/\d+)$")
+_SPECIAL: Final = ("/dev/", "/proc/")
 _SHEBANG: Final = re.compile(r"#!\s*(?:\S*/)?([\w+-]+)[\d.]*(?:[ \t]+(?:-S[ \t]+)?(?:\S*/)?([A-Za-z+-]+))?")
 _INTERPRETERS: Final = {
     "sh": "shell", "bash": "shell", "dash": "shell", "zsh": "shell", "ksh": "shell", "python": "python", "python3": "python",
@@ -62,10 +63,11 @@ def _act_on_paths(shell: Shell, kind: ActKind, text: str, paths: Value, detail: 
     if shell.traits:
         traits = {**shell.traits, **traits}
     for path in paths:
-        if path.startswith("/dev/") and _BORING.match(path):
+        special = path.startswith(_SPECIAL)
+        if special and _BORING.match(path):
             continue
-        shell.acts.append(Act(kind, path, detail, "", shell.span, shell.via, traits))
-        if path.startswith("/proc/") and (found := process_in(path)):
+        shell.acts.append(Act(kind, path, detail, shell.argument, shell.span, shell.via, traits))
+        if special and (found := process_in(path)):
             shell.act("process", found[0], f"{detail} {found[1]}")
 
 
@@ -78,6 +80,8 @@ def read_path(shell: Shell, text: str, detail: str, **traits: str) -> Value:
         act_on(shell, "read", text, detail, **traits)
     else:
         _act_on_paths(shell, "read", text, paths, detail, traits)
+    if not shell.state.files and not shell.scene.files:
+        return ANYTHING
     if len(paths) == 1:
         content = shell.file(paths[0])
         return (content,) if content is not None else ANYTHING

@@ -55,20 +55,15 @@ def absolute(text: str, workdir: str, link: Callable[[str], str | None], *, itse
 
 @functools.lru_cache(8192)
 def unlinked(text: str, workdir: str) -> str:
-    """Resolve a path where no link is known."""
+    """Resolve a path where no link is known, or as `cd` does: `..` undoes a link again, as the shell keeps the directory's name.
+
+    Example:
+        >>> unlinked("../b", "/app/link")
+        '/app/b'
+    """
     path = text if text[:1] == "/" else f"{workdir}/{text}"
     if path.isascii() and "/." not in path and "//" not in path and not path.startswith("/proc/"):
         return path.rstrip("/") or "/"  # nothing to follow, as in most paths
-    return absolute(text, workdir, _no_link)
-
-
-def logical(text: str, workdir: str) -> str:
-    """Return where `cd` leads: `..` undoes a link again, as the shell keeps the directory's name.
-
-    Example:
-        >>> logical("../b", "/app/link")
-        '/app/b'
-    """
     return absolute(text, workdir, _no_link)
 
 

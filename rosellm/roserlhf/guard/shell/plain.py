@@ -30,9 +30,15 @@ _LOOP: Final = re.compile(rf"for ++({_VARIABLE}) ++in((?: ++{_SIMPLE})++) *+[;\n
 _ASSIGNED: Final = re.compile(
     rf"(({_VARIABLE})=(?:({_SIMPLE})|\$({_VARIABLE})((?:[./-][\w./*-]*+)?))) *+(?:(;)[ \n]*+|\Z|(?=\)))", re.ASCII
 )
+_TEXT: Final = re.compile(
+    rf"""(?:{_BARE}++|[ \n;|)]++|{_QUOTED}|"\${_VARIABLE}"|(?<==)\${_VARIABLE}|\$\(|&&|(?<= )>>?)*+""", re.ASCII
+)
+"""What a text of such statements is made of, and some others; it is told at once of most texts that they are of something else."""
 _ALONE: Final = frozenset(["redirected_statement", "variable_assignment"])
 """Statements of which the grammar makes something else in lists and pipelines."""
 _JOINS: Final = frozenset(["&&", "||", "|"])
+_LONG: Final = 2_000
+"""Characters of a text of which it does not pay to look through it before."""
 _DEEPEST: Final = 8
 """Loops and substitutions within each other."""
 _RESERVED: Final = names(
@@ -186,7 +192,10 @@ def plain_words(command: bytes) -> list[str] | None:
         >>> plain_words(b"grep -n 'a b' --in='c' src/*.py"), plain_words(b"grep $x"), plain_words(b"A=1 make")
         (['grep', '-n', 'a b', '--in=c', 'src/*.py'], None, None)
     """
-    return None if _PLAIN.fullmatch(command) is None else _words(command.decode())
+    if _PLAIN.fullmatch(command) is None:
+        return None
+    text = command.decode()
+    return _words(text) if "'" in text or '"' in text else text.split()
 
 
 def _words(text: str) -> list[str]:
@@ -220,7 +229,7 @@ def tree_of(text: str) -> Tree | None:
         >>> tree_of("cat a < b"), tree_of("if true"), tree_of("ls &&")
         (None, None, None)
     """
-    if not text.isascii():
+    if not text.isascii() or (len(text) < _LONG and _TEXT.fullmatch(text) is None):
         return None
     reader = _Reader(text)
     try:
@@ -254,7 +263,7 @@ class _Reader:
         """Whether there is a list, or output into a file."""
 
     def statements(self, closing: str) -> list[Tree]:
-        """Read statements up to what closes them, `done` or `)`, or up to the end of the text."""
+        """Read statements up to what closes them, `done` or `)`, or up to the end of the text; their signs only there."""
         text, end = self.text, len(self.text)
         statements: list[Tree] = []
         parts: list[Tree] = []
@@ -262,44 +271,41 @@ class _Reader:
         closed = not closing
         self.depth += 1
         while self.at < end and self.depth <= _DEEPEST:
-            if closing == ")" and text[self.at] == ")":
-                closed = True
-                break
             one = self.statement()
             if one is None:
                 closed = closing == "done"
                 break
-            sign, stop = self.sign, one.end_byte
-            if sign not in _JOINS and not pipe and not parts:
-                statements.append(one)
-                if sign == ";":
-                    statements.append(_SIGNS[";"])
-                continue
-            if one.type in _ALONE:
-                raise _OtherError
-            if pipe:
-                pipe.append(one)
-            if sign == "|":
-                pipe = pipe or [one]
-                pipe.append(_SIGNS["|"])
-                continue
-            if pipe:
-                self.longest = max(self.longest, len(pipe))
-                one = Tree("pipeline", pipe, pipe[0].start_byte, stop)
-                pipe = []
-            if parts:
-                parts.append(one)
-            if sign == "&&" or sign == "||":
-                self.mixed = True
-                parts = parts or [one]
-                parts.append(_SIGNS[sign])
-                continue
-            if parts:
-                one = Tree("list", parts, parts[0].start_byte, stop)
-                parts = []
+            sign = self.sign
+            if pipe or parts or sign in _JOINS:
+                stop = one.end_byte
+                if one.type in _ALONE:
+                    raise _OtherError
+                if pipe:
+                    pipe.append(one)
+                if sign == "|":
+                    pipe = pipe or [one]
+                    pipe.append(_SIGNS["|"])
+                    continue
+                if pipe:
+                    self.longest = max(self.longest, len(pipe))
+                    one = Tree("pipeline", pipe, pipe[0].start_byte, stop)
+                    pipe = []
+                if parts:
+                    parts.append(one)
+                if sign == "&&" or sign == "||":
+                    self.mixed = True
+                    parts = parts or [one]
+                    parts.append(_SIGNS[sign])
+                    continue
+                if parts:
+                    one = Tree("list", parts, parts[0].start_byte, stop)
+                    parts = []
             statements.append(one)
-            if sign == ";":
+            if sign == ";" and not closing:
                 statements.append(_SIGNS[";"])
+            if closing == ")" and text.startswith(")", self.at):
+                closed = True
+                break
         if not closed or pipe or parts or not statements:
             raise _OtherError
         self.depth -= 1
@@ -326,7 +332,7 @@ class _Reader:
         while opened:
             if expanded is None:
                 expanded = [*_words(command)]
-            expanded.append(Printed([one for one in self.statements(")") if one.is_named]))
+            expanded.append(Printed(self.statements(")")))
             found = _FURTHER.match(self.text, self.at + 1)
             if found is None or " ==" in found[1]:
                 raise _OtherError
@@ -358,5 +364,5 @@ class _Reader:
         if found is None:
             raise _OtherError
         self.at = found.end()
-        statements = [one for one in self.statements("done") if one.is_named]
+        statements = self.statements("done")
         return Loop(found[1], found[2].split(), Body(statements, found.start(3), self.stop), start)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN, ActKind
@@ -15,6 +16,8 @@ from rosellm.roserlhf.guard.shell.table import Program
 from rosellm.roserlhf.guard.shell.value import ANYTHING, NOTHING, Value, joined
 
 Dispatch = Callable[[Shell, list[str]], Value]
+Roles = tuple[tuple[str, bool], ...]
+"""Roles of operands in order; True: any number of them."""
 _ACTS: Final[dict[str, ActKind]] = {"list": "list", "delete": "delete"}
 _SAID_ELSEWHERE: Final = frozenset(["value", "name", "pattern", "exclude", "include", "workdir", "command"])
 """Roles of arguments that are no acts of their own."""
@@ -36,62 +39,58 @@ class Arguments:
         self.flags: dict[str, str] = {}
         self.rest: list[str] = []
         """The words from the first operand on, for programs that run another one."""
-        options, flags, before_command = spec.options, spec.flags, spec.before_command
-        at, count = 0, len(words)
-        while at < count:
-            word = words[at]
-            at += 1
+        options, keys, before_command = spec.options, spec.keys, spec.before_command
+        left = iter(words)
+        for word in left:
             if word[:1] != "-" or word == "-":
-                if spec.keys and "=" in word:
+                if keys and "=" in word:
                     key, _, value = word.partition("=")
-                    self.valued.append((key, spec.keys.get(key, "value"), value))
+                    self.valued.append((key, keys.get(key, "value"), value))
                     continue
                 operands.append(word)
                 if 0 <= before_command < len(operands):
-                    self.rest = words[at - 1 :]
-                    break
-            elif word in flags:
-                self._flag(flags[word])
+                    self.rest = [word, *left]
+            elif word in spec.flags:
+                self._flag(spec.flags[word])
             elif (role := options.get(word)) is not None:
                 if role == "rest":
-                    self.rest = words[at:]
+                    self.rest = [*left]
                     break
-                self.valued.append((word, role, words[at] if at < count else ""))
-                at += 2 if role == "skip" else 1
+                self.valued.append((word, role, next(left, "")))
+                if role == "skip":
+                    next(left, "")
             elif word == "--":
-                self.rest = self.rest or words[at:]
-                operands += words[at:]
-                break
+                self.rest = [*left]
+                operands += self.rest
             elif len(word) > 2:
-                at += self._composed(spec, word, words[at] if at < count else None)
+                self._composed(spec, word, left)
 
-    def _composed(self, spec: Program, word: str, following: str | None) -> int:
-        """Sort an option with its value in the same word, or several in one; return how many further words belong to it."""
+    def _composed(self, spec: Program, word: str, left: Iterator[str]) -> None:
+        """Sort an option with its value in the same word, or several in one; its value may be the next word that is left."""
         options, flags = spec.options, spec.flags
         name, equals, value = word.partition("=")
         if equals and name in options:
             self.valued.append((name, options[name], value))
-            return 0
+            return
         if equals and name in flags:
             self._flag(flags[name])
             self.valued.append((name, "value", value))
-            return 0
+            return
         if word.startswith("--") or spec.long:
             if equals:
                 self.valued.append((name, "any", value))
-            return 0
+            return
         for place in range(1, len(word)):
             option = f"-{word[place]}"
             if option in options:
                 glued = word[place + 1 :]
-                self.valued.append((option, options[option], glued if glued else following or ""))
-                return 0 if glued else 1
+                self.valued.append((option, options[option], glued or next(left, "")))
+                return
             if option in flags:
                 self._flag(flags[option])
             elif word[place + 1 :].startswith(("/", "~/", "../")):
                 self.valued.append((option, "any", word[place + 1 :]))
-                break
-        return 0
+                return
 
     def _flag(self, meaning: str) -> None:
         name, _, value = meaning.partition(":")
@@ -120,8 +119,10 @@ def interpret(shell: Shell, spec: Program, argv: list[str], dispatch: Dispatch) 
                 if argv.index(value) < at if value in argv else False:
                     apply(shell, role, value, name, {}, option)
             return interpret(shell, inner, [f"{name} {verb}", *argv[1:at], *argv[at + 1 :]], dispatch)
+    if not found.valued:
+        return _effects(shell, spec, found, name, _traits(found) if found.flags else {}, dispatch)
     traits = _traits(found)
-    directories = found.values("workdir") if found.valued else []
+    directories = found.values("workdir")
     if not directories:
         return _effects(shell, spec, found, name, traits, dispatch)
     mark = shell.state.mark()
@@ -150,8 +151,11 @@ def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: d
                 apply(shell, role, operand, name, traits)
             return dispatch(shell, found.rest)
         dispatch(shell, [*found.rest, UNKNOWN])
-    roles = assigned(_roles(spec, found, coded), len(operands))
-    contents = [(role, apply(shell, role, operand, name, traits)) for operand, role in zip(operands, roles, strict=False)]
+    roles = assigned(_roles(spec, found, coded) if valued or found.flags else spec.operands, len(operands))
+    contents = [
+        apply(shell, role, operand, name, traits) if role not in _SAID_ELSEWHERE else NOTHING
+        for operand, role in zip(operands, roles, strict=False)
+    ]
     if len(roles) < len(operands) or "value" in roles:
         for operand in [*operands[len(roles) :], *(o for o, role in zip(operands, roles, strict=False) if role == "value")]:
             if operand.startswith(("/", "~/", "../")):  # what a row does not know well enough
@@ -159,13 +163,13 @@ def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: d
     if spec.prints == "nothing":
         return NOTHING
     if spec.prints == "input":
-        taken = [value for role, value in contents if role in ("read", "edit")]
+        taken = [value for role, value in zip(roles, contents, strict=False) if role == "read" or role == "edit"]
         return joined(taken) if taken else (shell.stdin if shell.stdin is not None else ANYTHING)
     said = [value for value in printed if value not in (NOTHING, ANYTHING)] if spec.script else []
     return joined(said) if said else ANYTHING
 
 
-def _roles(spec: Program, found: Arguments, coded: bool) -> Sequence[tuple[str, bool]]:
+def _roles(spec: Program, found: Arguments, coded: bool) -> Roles:
     """Return the roles of the operands, as options change them; `coded`: an option gives the code that is run."""
     in_place = "in_place" in found.flags
     looks = "looks" in found.flags
@@ -180,39 +184,34 @@ def _roles(spec: Program, found: Arguments, coded: bool) -> Sequence[tuple[str, 
     ]
     if "into" in given:
         roles = [(role, True) if role == "read" else (role, many) for role, many in roles if role != "write"]
-    return roles
+    return tuple(roles)
 
 
-def assigned(roles: Sequence[tuple[str, bool]], count: int) -> list[str]:
+@functools.lru_cache(256)
+def assigned(roles: Roles, count: int) -> tuple[str, ...]:
     """Give each of `count` operands its role: the repeated one takes what the others leave.
 
     Example:
-        >>> assigned([("pattern", False), ("read", True)], 3), assigned([("read", True), ("write", False)], 3)
-        (['pattern', 'read', 'read'], ['read', 'read', 'write'])
+        >>> assigned((("pattern", False), ("read", True)), 3), assigned((("read", True), ("write", False)), 3)
+        (('pattern', 'read', 'read'), ('read', 'read', 'write'))
     """
-    if roles and roles[-1][1] and len(roles) < 3:  # as nearly always
-        if len(roles) == 1:
-            return [roles[0][0]] * count
-        if not roles[0][1]:
-            return [roles[0][0], *[roles[1][0]] * (count - 1)] if count else []
     many = [at for at, (_, repeated) in enumerate(roles) if repeated]
     if not many:
-        return [role for role, _ in roles[:count]]
+        return tuple(role for role, _ in roles[:count])
     before, after = roles[: many[0]], roles[many[0] + 1 :]
     middle = max(count - len(before) - len(after), 0)
     if not middle and count < len(before) + len(after):
-        return [role for role, _ in [*before, *after][:count]]
-    return [role for role, _ in [*before, *[roles[many[0]]] * middle, *after]]
+        return tuple(role for role, _ in [*before, *after][:count])
+    return tuple(role for role, _ in [*before, *[roles[many[0]]] * middle, *after])
 
 
 def _traits(found: Arguments) -> dict[str, str]:
     """Return what flags and filters say of every path that the program takes."""
-    if not found.flags and not found.valued:
-        return {}
     traits = {name: value for name, value in found.flags.items() if name in ("recursive", "mode", "names", "force", "as")}
+    given = {role for _, role, _ in found.valued} if found.valued else ()
     for trait, role in (("excludes", "exclude"), ("includes", "include")):
-        if given := found.values(role):
-            traits[trait] = " ".join(given[:_LISTED])
+        if role in given:
+            traits[trait] = " ".join(found.values(role)[:_LISTED])
     return traits
 
 
@@ -227,7 +226,7 @@ def apply(shell: Shell, role: str, text: str, program: str, traits: dict[str, st
         return read_path(shell, text, detail, **traits)
     if role == "tree":
         return read_path(shell, text, detail, **{**traits, "recursive": "yes"})
-    if role in ("write", "into", "append"):
+    if role == "write" or role == "into" or role == "append":
         write_path(shell, text, detail, "append" if role == "append" else "truncate", given=traits)
     elif role == "edit":
         content = read_path(shell, text, detail, **traits)

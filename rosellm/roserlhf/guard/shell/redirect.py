@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -63,7 +64,13 @@ class Redirections:
         return left
 
 
-def redirections(shell: Shell, nodes: list[Node]) -> Redirections:
+def has_effect(shell: Shell, node: Node) -> bool:
+    """Tell whether a redirection may do anything; `2>/dev/null` and `2>&1`, the most usual ones, do not where they stand alone."""
+    written = shell.source.data[node.start_byte : node.end_byte]
+    return written != b"2>/dev/null" and (written != b"2>&1" or ("descriptor", "1") in shell.state.known)
+
+
+def redirections(shell: Shell, nodes: Sequence[Node]) -> Redirections:
     """Open redirections; the standard input inside the block is what they say."""
     program = shell.program
     found = Redirections(shell, start=len(shell.acts), stdin=shell.stdin, span=shell.span)
@@ -111,7 +118,7 @@ def _file(shell: Shell, node: Node, found: Redirections) -> None:
         return
     if not destinations:
         return
-    target = joined([text(shell, one) for one in destinations[:first]])
+    target = text(shell, destinations[0]) if first == 1 else joined([text(shell, one) for one in destinations[:first]])
     for one in target:
         _open(shell, operator, descriptor, one, found)
     if operator == "<" and len(target) > 1:

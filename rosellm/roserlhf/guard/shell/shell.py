@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 _LONGEST_DECODED: Final = 20_000
 _EVIDENCE: Final = 200
 """Characters of a text that an act keeps."""
+_ARGUMENTS: Final = 600
+"""Characters of a program's arguments that its act keeps."""
 _CALLS: Final = 24
 """Functions, loops and codes within each other that are followed."""
 _STEPS: Final = 3_000
 """Commands that are read again (loops, functions, alternatives) at most, beside those that the text itself holds."""
 _CWD: Final = ("cwd", "")
+_IFS: Final = ("var", "IFS")
+_OWN: Final = frozenset(["IFS", "PWD"])
+"""Variables that code of another language does not take over."""
 Run = Callable[["Shell", "Node"], Value]
 
 
@@ -47,6 +52,7 @@ class Shell:
         known["var", "IFS"] = (BLANKS,)
         self.state = State(known)
         self.acts: list[Act] = []
+        self.argument = scene.argument
         self.via: tuple[str, ...] = ("shell",)
         self.stdin: Value | None = None
         self.program = ""
@@ -72,7 +78,18 @@ class Shell:
     def act(self, kind: ActKind, target: str, detail: str = "", **traits: str) -> None:
         """Note an act of the command that is read now."""
         found = {**self.traits, **traits} if self.traits else traits
-        self.acts.append(Act(kind, target, detail, "", self.span, self.via, found))
+        self.acts.append(Act(kind, target, detail, self.argument, self.span, self.via, found))
+
+    def note_program(self, argv: list[str], **traits: str) -> None:
+        """Note that a program is started."""
+        if self.stdin is not None:
+            traits["stdin"] = "yes"
+        if self.traits:
+            traits = {**self.traits, **traits}
+        said = " ".join(argv[1:])
+        if len(said) > _ARGUMENTS:
+            said = shortened(said, _ARGUMENTS)
+        self.acts.append(Act("run", argv[0], said, self.argument, self.span, self.via, traits))
 
     def note_decoded(self, how: str, text: str) -> None:
         """Note a payload that was hidden by an encoding."""
@@ -102,7 +119,7 @@ class Shell:
     @property
     def separators(self) -> str:
         """What words are split at where they are expanded."""
-        found: Value | None = self.state.get("var", "IFS")
+        found: Value | None = self.state.known.get(_IFS)
         return BLANKS if found is None or UNKNOWN in found[0] else found[0]
 
     def link(self, path: str) -> str | None:
@@ -145,7 +162,7 @@ class Shell:
 
     def file(self, path: str) -> str | None:
         """Return the content of a file that was written before, if it is known."""
-        found: str | None = self.state.get("file", path)
+        found: str | None = self.state.known.get(("file", path))
         return found if found is not None else self.scene.files.get(path)
 
     # --- code within code
@@ -184,7 +201,7 @@ class Shell:
         via, self.via = self.via, (*self.via, *disguise, "shell")
         self.note_run(code)
         self.depth += 1
-        mark = self.state.mark()
+        mark = self.state.mark() if new else 0
         try:
             return self.call(source, source.root)
         finally:
@@ -209,7 +226,15 @@ class Shell:
         via = (*self.via, *disguise)
         given = {**self.traits, **traits}
         found = [
-            Act(act.kind, act.target, act.detail, "", self.span, (*via, *act.via), {**act.traits, **given})
+            Act(
+                act.kind,
+                act.target,
+                act.detail,
+                self.argument,
+                self.span,
+                (*via, *act.via),
+                {**act.traits, **given} if given else act.traits,
+            )
             for act in self.scene.read(language, code, self.inner())
         ]
         self.acts += found
@@ -218,24 +243,25 @@ class Shell:
     def inner(self) -> Scene:
         """Return the scene of code of another language that is run here."""
         scene = self.scene
-        variables: dict[str, str] = {}
-        links: dict[str, str] = {}
-        files: dict[str, str] = {}
-        for (space, name), value in self.state.known.items():
-            if space == "var":
-                if UNKNOWN not in value[0] and name != "IFS" and name != "PWD":
-                    variables[name] = value[0]
-            elif space == "link":
-                links[name] = value
-            elif space == "file" and value is not None:
-                files[name] = value
+        state = self.state
+        known = state.known
+        variables = {
+            name: value[0]
+            for (space, name), value in known.items()
+            if space == "var" and name not in _OWN and UNKNOWN not in value[0]
+        }
+        links, files = scene.links, scene.files
+        if state.links:
+            links = {**links, **{name: value for (space, name), value in known.items() if space == "link"}}
+        if state.files:
+            files = {**files, **{name: value for (space, name), value in known.items() if space == "file" and value is not None}}
         return Scene(
-            self.cwd[0],
+            known[_CWD][0],
             scene.read,
             scene.home,
             variables,
-            {**scene.links, **links} if links else scene.links,
-            {**scene.files, **files} if files else scene.files,
+            links,
+            files,
             scene.copies,
             scene.names,
             scene.depth + self.depth + 1,

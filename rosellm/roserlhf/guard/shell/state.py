@@ -10,7 +10,7 @@ Key = tuple[str, str]
 
 LASTING: Final = frozenset(["link", "file", "gone"])
 """What a subshell leaves behind: the file system; everything else is the shell's own."""
-_RENAMING: Final = frozenset(["function", "alias"])
+_COUNTED: Final = frozenset(["link", "file", "function", "alias"])
 _MISSING: Final = object()
 
 
@@ -20,7 +20,7 @@ class State:
     Spaces: `var` (`Value`), `array` (list of `Value`), `function`, `alias`, `cwd`, `args`, `link`, `file`, `descriptor`.
     """
 
-    __slots__ = ("_journal", "known", "links", "renames")
+    __slots__ = ("_journal", "files", "known", "links", "renames")
 
     def __init__(self, known: dict[Key, Any] | None = None) -> None:
         self.known = known if known is not None else {}
@@ -30,6 +30,8 @@ class State:
         """Grows with every change of the links that are known."""
         self.renames = False
         """Whether a function or an alias was ever known."""
+        self.files = False
+        """Whether anything was ever known of a file's content."""
 
     def get(self, space: str, name: str, default: Any = None) -> Any:
         """Return what is known, or the default."""
@@ -38,10 +40,13 @@ class State:
     def set(self, space: str, name: str, value: Any) -> None:
         """Note what is known now."""
         key = (space, name)
-        if space == "link":
-            self.links += 1
-        elif space in _RENAMING:
-            self.renames = True
+        if space in _COUNTED:
+            if space == "link":
+                self.links += 1
+            elif space == "file":
+                self.files = True
+            else:
+                self.renames = True
         self._journal.append((key, self.known.get(key, _MISSING)))
         self.known[key] = value
 

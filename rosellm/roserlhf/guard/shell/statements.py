@@ -52,7 +52,7 @@ def execute(shell: Shell, node: Node) -> Value:
     kind = node.type
     reader = _READERS.get(kind)
     if reader is not None:
-        if kind in _FIRST and _ASSIGNS.match(shell.source.data, node.start_byte):
+        if not shell.source.one_line and kind in _FIRST and _ASSIGNS.match(shell.source.data, node.start_byte):
             _assign_before(shell, node)
         return reader(shell, node)
     if kind == "ERROR":
@@ -76,7 +76,7 @@ def _assign_before(shell: Shell, node: Node) -> None:
 def _sequence(shell: Shell, node: Node) -> Value:
     printed: list[Value] = []
     children = node.children
-    signs = shell.source.data.find(b"&", node.start_byte, node.end_byte) >= 0
+    signs = len(children) > 1 and shell.source.data.find(b"&", node.start_byte, node.end_byte) >= 0
     for at, child in enumerate(children, 1):
         if not child.is_named:
             continue
@@ -132,7 +132,7 @@ def _list(shell: Shell, node: Node, redirects: list[Node] | None = None) -> Valu
     """Read `a && b`, `a || b`."""
     chain = _chain(node, redirects or [])
     state = shell.state
-    start = state.mark()
+    start = state.mark()  # of the part that is read last
     printed: list[Value] = []
     previous = node
     for at, (operator, part, around) in enumerate(chain):
@@ -149,7 +149,9 @@ def _list(shell: Shell, node: Node, redirects: list[Node] | None = None) -> Valu
             if at + 1 < len(chain) and chain[at + 1][0] == "&":
                 printed.append(_background(shell, part))
             else:
-                printed.append(_with(shell, part, around) if around else execute(shell, part))
+                found = _with(shell, part, around) if around else execute(shell, part)
+                if found != NOTHING:
+                    printed.append(found)
         previous = part
     return lines(printed)
 
@@ -470,10 +472,6 @@ def _around(shell: Shell, node: Node, redirects: list[Node], *, empty: bool = Fa
         return found.out(printed)
 
 
-def _command(shell: Shell, node: Node) -> Value:
-    return command(shell, node, [])
-
-
 def _assignments(shell: Shell, node: Node) -> Value:
     shell.at(node)
     for child in [node] if node.type == "variable_assignment" else node.named_children:
@@ -500,7 +498,7 @@ _READERS: Final[dict[str, Callable[[Shell, Node], Value]]] = {
     "program": _sequence,
     "list": _list,
     "pipeline": _pipeline,
-    "command": _command,
+    "command": command,
     "redirected_statement": _redirected,
     "subshell": _subshell,
     "compound_statement": _group,

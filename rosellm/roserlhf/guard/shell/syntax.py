@@ -40,6 +40,8 @@ class Source:
     """Where this text comes from in the call's argument, if its own positions are not that argument's."""
     ascii: bool = True
     """Bytes are characters of the text as it was given."""
+    one_line: bool = False
+    """There is no line break in it."""
     inserted: list[int] = field(default_factory=list)
     """Characters that the text has beyond what was given, in order."""
     removed: list[int] = field(default_factory=list)
@@ -114,6 +116,7 @@ def parse(text: str, span: tuple[int, int] | None = None) -> Source | None:
         documents=scanned.documents,
         root=_parser().parse(data if plain else data.translate(_ASCII)).root_node,
         span=span,
+        one_line="\n" not in bare,
         ascii=plain and not scanned.inserted and not scanned.removed,
         inserted=scanned.inserted,
         removed=scanned.removed,

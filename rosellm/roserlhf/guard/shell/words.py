@@ -318,10 +318,10 @@ def _substitution(shell: Shell, node: Node, into: list[Segment]) -> None:
 def _printed_by(shell: Shell, statements: list[Node]) -> Value:
     span, stdin, program = shell.span, shell.stdin, shell.program
     mark = shell.state.mark()
-    printed: list[Value] = [shell.run(one) for one in statements]
+    printed = shell.run(statements[0]) if len(statements) == 1 else joined([shell.run(one) for one in statements] or [NOTHING])
     shell.leave(mark)
     shell.span, shell.stdin, shell.program = span, stdin, program
-    return mapped(_printed, joined(printed or [NOTHING]))
+    return mapped(_printed, printed)
 
 
 def _printed(text: str) -> str:
