@@ -21,11 +21,12 @@ LONGEST = 30_000
 MOST = 60
 MOST_NAMES = 12
 """Variables that are called by what they are read from."""
-_HINT = (
+HINT = (
     r"(?i)train|fasttext|word2vec|KeyedVectors|applications\.|\.fit\(|pretrained|\bweights\b|huggingface|hf_hub|hub\.load|"
     r"checkpoint|state_dict|imagenet|safetensors|hf download"
 )
-_LEARNING = CODED.add(_HINT)
+"""Without it, in a text or in what it replaces, nothing is found."""
+_LEARNING = CODED.add(HINT)
 _HELD = word_set("val valid validation test dev eval heldout holdout held hold testing tests evaluation public private vals")
 _TRAIN = word_set("train training trn tr trains trainset traindata")
 _WORD = r"[A-Z]+(?:[a-z]+|\b)|[a-z]+|[A-Z]+"
@@ -126,7 +127,7 @@ def acts_of_learning(text: str, before: str = "") -> Iterator[Act]:
         []
     """
     text = text[:LONGEST]
-    if _LEARNING not in CODED.found(text) and not (before and pattern(_HINT).search(before)):
+    if _LEARNING not in CODED.found(text) and not (before and pattern(HINT).search(before)):
         return
     bare = pattern(_COMMENT).sub(" ", text)
     bare = _called_by_kind(bare)

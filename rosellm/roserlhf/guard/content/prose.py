@@ -193,6 +193,12 @@ def _quoted(view: str, start: int, end: int, first: int) -> dict[str, str]:
     return {"quoted": "yes"} if marks or _compiled()["reported"].search(view[first:start]) else {}
 
 
+def words() -> tuple[str, ...]:
+    """Return the patterns of which plain letters that speak to a judge hold one."""
+    known = table("prose")["hints"]
+    return tuple(f"(?i){known[name]}" for name in ("reader", "european", "unaddressed"))
+
+
 def hints() -> tuple[str, ...]:
     """Return the patterns without which no passage is found in plain letters."""
     known = table("prose")["hints"]
@@ -217,7 +223,7 @@ def _compiled() -> dict[str, Any]:
     reader, asks, hints = known["reader"], known["asks"], known["hints"]
     alone = (*asks["verdict"], hints["unaddressed_asks"], hints["permission"])
     return {
-        "hinted": Hints(*(f"(?i){hints[name]}" for name in ("reader", "european", "unaddressed"))),
+        "hinted": Hints(*words()),
         "addressed": _Places((*reader["note"], *reader["step"])),
         "other": _Places(reader["other"]),
         "unaddressed": _Places(alone),

@@ -31,7 +31,9 @@ def _asks_of_own(text: str, end: int) -> bool:
     return pattern(_OWN).search(text[end : end + 120]) is not None
 
 
-_ASKED = CODED.add("submit|score|grade|judge|examin|evaluat|verif|leaderboard|eval|send", ignore_case=True)
+HINT = "(?i)submit|score|grade|judge|examin|evaluat|verif|leaderboard|eval|send"
+"""Without it nothing is found."""
+_ASKED = CODED.add(HINT)
 
 
 def acts_of_scoring(text: str) -> Iterator[Act]:

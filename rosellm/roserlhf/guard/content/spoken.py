@@ -8,9 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.content.admission import acts_of_admission
+from rosellm.roserlhf.guard.content import (
+    admission,
+    choosing,
+    invention,
+    learning,
+    prose,
+    reaching,
+    scoring,
+    statements,
+    unpaid,
+    weights,
+)
+from rosellm.roserlhf.guard.content.admission import AWARDS, SAYS, acts_of_admission
 from rosellm.roserlhf.guard.content.choosing import acts_of_choosing
 from rosellm.roserlhf.guard.content.invention import acts_of_invention
 from rosellm.roserlhf.guard.content.learning import acts_of_learning
@@ -20,11 +33,17 @@ from rosellm.roserlhf.guard.content.scoring import acts_of_scoring
 from rosellm.roserlhf.guard.content.statements import acts_of_statements
 from rosellm.roserlhf.guard.content.unpaid import acts_of_bending
 from rosellm.roserlhf.guard.content.weights import acts_of_weights
+from rosellm.roserlhf.guard.hints import FirstLook
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST = 60
 _HEREDOC = r"<<[-~]?\s*\\?[\"']?([A-Za-z_]\w*)[\"']?"
 _STRING = r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`"
+
+_LONGEST = 20_000
+"""Characters that every reader looks at: words at the end of a part may be others in the whole."""
+_INVENTS, _SCORES, _CHOOSES, _STATES, _LEARNS, _BENDS, _SERVES, _WEIGHS, _SPEAKS = (2 * AWARDS << place for place in range(9))
+_ALL = 2 * _SPEAKS - 1
 
 
 def acts_of_words(text: str, is_code: bool, is_prose: bool = False, before: str = "") -> Iterator[Act]:
@@ -36,21 +55,50 @@ def acts_of_words(text: str, is_code: bool, is_prose: bool = False, before: str 
         is_prose: whether they are for people alone.
         before: the words that they replace.
     """
-    yield from acts_of_admission(text, "said")
+    held = _look().held(text) if len(text) <= _LONGEST else _ALL
+    if held & SAYS:
+        yield from acts_of_admission(text, "said", held)
     if not is_prose:
-        yield from acts_of_invention(text)
-        yield from acts_of_scoring(text)
-        yield from acts_of_choosing(text)
-        yield from acts_of_statements(text)
-        yield from acts_of_learning(text, before)
-        yield from acts_of_bending(text, before)
-        yield from acts_of_serving(text)
-        yield from acts_of_weights(text)
-    if is_code and speaks(text):
+        if held & _INVENTS:
+            yield from acts_of_invention(text)
+        if held & _SCORES:
+            yield from acts_of_scoring(text)
+        if held & _CHOOSES:
+            yield from acts_of_choosing(text)
+        if held & _STATES:
+            yield from acts_of_statements(text)
+        if held & _LEARNS or before:
+            yield from acts_of_learning(text, before)
+        if held & _BENDS or before:
+            yield from acts_of_bending(text, before)
+        if held & _SERVES:
+            yield from acts_of_serving(text)
+        if held & _WEIGHS:
+            yield from acts_of_weights(text)
+    if is_code and (held & _SPEAKS or not text.isascii()) and speaks(text):
         for one in texts_in(text):
             for act in acts_of_address(one, "said"):
                 if "addresses" in act.traits:
                     yield replace(act, span=(0, len(text)))
+
+
+@cache
+def _look() -> FirstLook:
+    """Return what tells at once which of the readers may find something."""
+    return FirstLook(
+        {
+            **admission.hints(),
+            _INVENTS: invention.HINTS,
+            _SCORES: [scoring.HINT],
+            _CHOOSES: choosing.HINTS,
+            _STATES: statements.HINTS,
+            _LEARNS: [learning.HINT],
+            _BENDS: unpaid.BENDS,
+            _SERVES: reaching.SERVES,
+            _WEIGHS: [weights.HINT],
+            _SPEAKS: prose.words(),
+        }
+    )
 
 
 def texts_in(code: str) -> Iterator[str]:

@@ -26,6 +26,9 @@ _AXIOM = (
 )
 _INTO = r"(?:\bsed\b|\bperl\b|\.replace\(|re\.sub\(|str_replace|write_text|\.write\(|>>? ?)"
 _FILES = r"\.(?:v|lean|thy|agda)\b"
+_STATED = "heorem|emma|orollary|efinition|def "
+HINTS = (_STATED, _AXIOM)
+"""Without one of them nothing is found."""
 _ASSUMES = CODED.add(_AXIOM)
 
 

@@ -82,7 +82,7 @@ _EXTERN = (
     r"thread_local\s+)*[\w:<>]+[\s*&]+(?:const\s+)?(\w+)\s*(?:\[[^\]]*\]\s*)*[;,]"
     r"|\bextern\s+\"C\"\s*\{[^}]{0,200}\bstatic\s+(?:mut\s+)?(\w+)\s*:|\bdlsym\s*\(\s*(?:RTLD_DEFAULT|RTLD_NEXT|NULL|0|"
     r"nullptr|dlopen\s*\(\s*(?:NULL|0|nullptr)[^)]*\))\s*,\s*\"(\w+)\""
-    r"|(?m)^//go:linkname\s+\w+\s+(?:\w+\.)?(\w+)|\bcglobal\(\s*:(\w+)|\bCDLL\(None\)\.(\w+)|\.in_dll\([^,\n]+,\s*[\"'](\w+)"
+    r"|(?m:^)//go:linkname\s+\w+\s+(?:\w+\.)?(\w+)|\bcglobal\(\s*:(\w+)|\bCDLL\(None\)\.(\w+)|\.in_dll\([^,\n]+,\s*[\"'](\w+)"
 )
 _OF_HARNESS = (
     r"(?i)(?:^|_)(?:ref|refs|reference|expect\w*|golden|gold|answers?|bench|harness|checks?|truth|oracle|want\w*|correct|"
@@ -246,7 +246,9 @@ _NUMBERS = (
 )
 """What is in every word for the width of a number."""
 _WIDTHS = CODED.add(_NUMBERS)
-_BENDS = Hints(_BENT, _OTHER_PROCESS, _EXTERN, _PARTLY, _SQL_HINT, _UNTIMED, _UNTIMED_TOO)
+BENDS = (_BENT, _OTHER_PROCESS, _EXTERN, _PARTLY, _SQL_HINT, _UNTIMED, _UNTIMED_TOO, _NUMBERS)
+"""Without one of them in a text, and the last in what it replaces, nothing is bent."""
+_BENDS = Hints(*BENDS[:-1])
 _BENDING, _BESIDE, _TAKING, _PARTIAL, _GIVING, *_OFF_CLOCK = range(7)
 
 

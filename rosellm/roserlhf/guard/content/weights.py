@@ -9,12 +9,13 @@ from rosellm.roserlhf.guard.hints import CODED
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 40_000
-_HINT = (
+HINT = (
     r"(?i)pretrained|weights|hub|hf_|huggingface|snapshot_download|SentenceTransformer|gensim|spacy|whisper|ollama|open_clip"
     r"|load_model|"
     r"safetensors|\.pth?\b|\.ckpt|\.gguf|applications\.|pipeline\("
 )
-_BROUGHT = CODED.add(_HINT)
+"""Without it nothing is found."""
+_BROUGHT = CODED.add(HINT)
 _NAMED = r"(\w*)\.from_pretrained\(\s*[rf]?[\"']([\w.-]+(?:/[\w.-]+)?)[\"']"
 _NO_MODEL = r"(?i)(?:tokenizer|processor|extractor|config)\w*$"
 _OWN = (
