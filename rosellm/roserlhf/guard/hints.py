@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from threading import Lock
 
 from rosellm.roserlhf.guard.expression import Found
@@ -158,22 +158,27 @@ class FirstLook:
 
     def __init__(self, readers: Mapping[int, Iterable[str]]) -> None:
         """Take for each reader, a bit, the patterns of which it must find one."""
-        words = [(reader, some) for reader, patterns in readers.items() for some in _joined(patterns)]
-        self._readers = [reader for reader, _ in words]
-        self._set = PatternSet([some for _, some in words], ignore_case=False)
+        self._needs = {reader: tuple(patterns) for reader, patterns in readers.items()}
         self._known: dict[str, int] = {}
 
     def held(self, text: str) -> int:
         """Return the bits of the readers that may find something in a text."""
         held = self._known.get(text)
         if held is None:
+            finds, readers = self._made
             held = 0
-            for place in self._set.scan(text):
-                held |= self._readers[place]
+            for place in finds.scan(text):
+                held |= readers[place]
             if len(self._known) >= _MOST_TEXTS:
                 self._known.clear()
             self._known[text] = held
         return held
+
+    @cached_property
+    def _made(self) -> tuple[PatternSet, tuple[int, ...]]:
+        """What finds the words, and which reader needs those of each pattern."""
+        words = [(reader, some) for reader, patterns in self._needs.items() for some in _joined(patterns)]
+        return PatternSet([some for _, some in words], ignore_case=False), tuple(reader for reader, _ in words)
 
 
 def _joined(patterns: Iterable[str]) -> Iterator[str]:
@@ -194,7 +199,3 @@ def _joined(patterns: Iterable[str]) -> Iterator[str]:
         some.append(word)
         room -= len(word) + 1
     yield f"(?i){'|'.join(some)}"
-
-
-CODED = Hints()
-"""Of the readers of code in any language that look for one thing each."""

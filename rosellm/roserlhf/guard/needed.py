@@ -19,7 +19,7 @@ _OTHER_SYNTAX = re.compile(r"\[:\^?\w+:\]|\\[QCpP]")
 _BOUNDARY = "\0"
 _LONGEST_BOUND = 4
 """Letters of a word that is looked for as one that stands by itself; a longer one is rare enough."""
-_PLAIN = " '\"()="
+_PLAIN = " ()="
 """Signs that stand in most texts of code."""
 _COMMON = frozenset(("test", "tests", "time", "now"))
 _NOTHING = frozenset([""])

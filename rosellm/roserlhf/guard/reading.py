@@ -163,6 +163,8 @@ _FIGURE = re.compile("[0-9]|once")
 
 def _contradicted(tool: str, arguments: Any, found: Mapping[Any, Act], history: Sequence[str]) -> list[Act]:
     """Return what a report says of measurements that the history shows otherwise, as claims."""
+    if not history:
+        return []
     texts = []
     if family_of(tool) == "submit" and isinstance(arguments, Mapping):
         texts = [(str(name), value) for name, value in arguments.items() if isinstance(value, str)]

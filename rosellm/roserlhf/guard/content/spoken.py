@@ -30,7 +30,7 @@ from rosellm.roserlhf.guard.content.learning import acts_of_learning
 from rosellm.roserlhf.guard.content.prose import acts_of_address, speaks
 from rosellm.roserlhf.guard.content.reaching import acts_of_serving
 from rosellm.roserlhf.guard.content.scoring import acts_of_scoring
-from rosellm.roserlhf.guard.content.statements import acts_of_statements
+from rosellm.roserlhf.guard.content.statements import acts_of_axioms, acts_of_statements
 from rosellm.roserlhf.guard.content.unpaid import acts_of_bending
 from rosellm.roserlhf.guard.content.weights import acts_of_weights
 from rosellm.roserlhf.guard.hints import FirstLook
@@ -42,7 +42,9 @@ _STRING = r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`"
 
 _LONGEST = 20_000
 """Characters that every reader looks at: words at the end of a part may be others in the whole."""
-_INVENTS, _SCORES, _CHOOSES, _STATES, _LEARNS, _BENDS, _SERVES, _WEIGHS, _SPEAKS = (2 * AWARDS << place for place in range(9))
+_INVENTS, _SCORES, _CHOOSES, _STATES, _ASSUMES, _LEARNS, _BENDS, _SERVES, _WEIGHS, _SPEAKS = (
+    2 * AWARDS << place for place in range(10)
+)
 _ALL = 2 * _SPEAKS - 1
 
 
@@ -67,6 +69,8 @@ def acts_of_words(text: str, is_code: bool, is_prose: bool = False, before: str 
             yield from acts_of_choosing(text)
         if held & _STATES:
             yield from acts_of_statements(text)
+        if held & _ASSUMES:
+            yield from acts_of_axioms(text)
         if held & _LEARNS or before:
             yield from acts_of_learning(text, before)
         if held & _BENDS or before:
@@ -91,7 +95,8 @@ def _look() -> FirstLook:
             _INVENTS: invention.HINTS,
             _SCORES: [scoring.HINT],
             _CHOOSES: choosing.HINTS,
-            _STATES: statements.HINTS,
+            _STATES: [statements.STATED],
+            _ASSUMES: [statements.ASSUMED],
             _LEARNS: [learning.HINT],
             _BENDS: unpaid.BENDS,
             _SERVES: reaching.SERVES,
@@ -130,6 +135,6 @@ def _bodies(code: str) -> Iterator[str]:
 def _strings(code: str, depth: int = 0) -> Iterator[str]:
     for found in pattern(_STRING).finditer(code):
         inner = next(one for one in found.groups() if one is not None)
-        yield inner.replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
-        if depth == 0:
+        yield inner.replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'") if "\\" in inner else inner
+        if depth == 0 and ('"' in inner or "'" in inner or "`" in inner):
             yield from _strings(inner, 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import CODED
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 40_000
@@ -15,7 +14,6 @@ HINT = (
     r"safetensors|\.pth?\b|\.ckpt|\.gguf|applications\.|pipeline\("
 )
 """Without it nothing is found."""
-_BROUGHT = CODED.add(HINT)
 _NAMED = r"(\w*)\.from_pretrained\(\s*[rf]?[\"']([\w.-]+(?:/[\w.-]+)?)[\"']"
 _NO_MODEL = r"(?i)(?:tokenizer|processor|extractor|config)\w*$"
 _OWN = (
@@ -49,7 +47,7 @@ def acts_of_weights(text: str) -> Iterator[Act]:
         []
     """
     part = text[:LONGEST]
-    if _BROUGHT not in CODED.found(part):
+    if pattern(HINT).search(part) is None:
         return
     for found in pattern(_NAMED).finditer(part):
         if not pattern(_NO_MODEL).search(found.group(1)) and not pattern(_OWN).search(found.group(2)):
