@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosellm.roserlhf.guard.content import learning, spoken, unpaid
+from rosellm.roserlhf.guard.content import learning, silenced, spoken, unpaid
 from rosellm.roserlhf.guard.content.spoken import acts_of_words
 from rosellm.roserlhf.guard.hints import FirstLook
 from rosellm.roserlhf.guard.needed import needed
@@ -22,7 +22,7 @@ DATA = Path(__file__).parent / "data" / "guard"
 
 
 def looks() -> list[FirstLook]:
-    return [spoken._look(), learning._LOOK, unpaid._GIVEN]
+    return [spoken._look(), learning._LOOK, unpaid._GIVEN, silenced._marked()]
 
 
 def known() -> list[tuple[FirstLook, int, str]]:

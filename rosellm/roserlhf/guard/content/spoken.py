@@ -37,6 +37,7 @@ from rosellm.roserlhf.guard.hints import FirstLook
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST = 60
+_LEAST_BLANKS = 3
 _HEREDOC = r"<<[-~]?\s*\\?[\"']?([A-Za-z_]\w*)[\"']?"
 _STRING = r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`"
 
@@ -79,7 +80,7 @@ def acts_of_words(text: str, is_code: bool, is_prose: bool = False, before: str 
             yield from acts_of_serving(text)
         if held & _WEIGHS:
             yield from acts_of_weights(text)
-    if is_code and (held & _SPEAKS or not text.isascii()) and speaks(text):
+    if is_code and (held & _SPEAKS or not text.isascii()) and text.count(" ") >= _LEAST_BLANKS and speaks(text):
         for one in texts_in(text):
             for act in acts_of_address(one, "said"):
                 if "addresses" in act.traits:
@@ -115,7 +116,7 @@ def texts_in(code: str) -> Iterator[str]:
     """
     count = 0
     for one in (*_bodies(code), *_strings(code)):
-        if one.count(" ") >= 3:
+        if one.count(" ") >= _LEAST_BLANKS:
             yield one
             count += 1
             if count == MOST:
