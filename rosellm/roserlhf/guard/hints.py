@@ -190,7 +190,8 @@ def _joined(patterns: Iterable[str]) -> Iterator[str]:
             yield ""
             return
         found |= words
-    room, some = 0, []
+    some: list[str] = []
+    room = 0
     for word in sorted(found):
         if len(word) >= room:
             if some:

@@ -56,6 +56,8 @@ def _alternatives(parsed: Iterable[tuple[Any, Any]]) -> Iterator[_Words | None]:
     """Yield of each alternative of a pattern the rarest words that it cannot do without."""
     parts = list(parsed)
     places = [place for place, (kind, _) in enumerate(parts) if str(kind) != "AT"]
+    kind: Any
+    value: Any
     kind, value = parts[places[0]] if len(places) == 1 else (None, None)
     if str(kind) == "SUBPATTERN":
         kind, value = "BRANCH", (None, [value[3]])
