@@ -104,13 +104,13 @@ def ascii_texts() -> list[str]:
 def test_comparisons_are_hinted_at(code: str) -> None:
     ways = {way for way in range(len(cases._WAYS)) if cases._compared((way,)).search(code)}
     assert ways
-    assert ways <= cases._HINTS.found(code)
+    assert ways <= cases.HINTS.found(code)
 
 
 @pytest.mark.parametrize("code", PARTS)
 def test_parts_are_hinted_at(code: str) -> None:
     assert cases._PART.search(code)
-    assert cases._HELD in cases._HINTS.found(code)
+    assert cases._HELD in cases.HINTS.found(code)
 
 
 @pytest.mark.parametrize("code", HANDLERS)
@@ -131,7 +131,7 @@ def test_ends_with_success_hold_a_word(code: str) -> None:
 def test_every_call_that_was_seen(ascii_texts: list[str]) -> None:
     """In thousands of texts nothing is found without what is asked for first."""
     for text in ascii_texts:
-        held = cases._HINTS.found(text)
+        held = cases.HINTS.found(text)
         for way in range(len(cases._WAYS)):
             assert not cases._compared((way,)).search(text) or way in held, text
         assert not cases._PART.search(text) or cases._HELD in held, text
@@ -200,19 +200,27 @@ def wide_texts() -> list[str]:
     return found
 
 
+_KEPT = (
+    (kept._FOUND, kept._FOUND_HINT),
+    (kept._STORED, kept._STORED_HINT),
+    (kept._STORES, kept._STORES_HINT),
+    (kept._TOLD, kept._TOLD_HINT),
+)
+
+
 def test_nothing_is_found_in_wide_texts_that_is_not_hinted_at(wide_texts: list[str]) -> None:
     for text in wide_texts:
         for way in range(len(cases._WAYS)):
-            assert not cases._compared((way,)).search(text) or cases._HINTS.may_hold(text, way)
-        assert not cases._PART.search(text) or cases._HINTS.may_hold(text, cases._HELD)
-        for words, number in ((kept._FOUND, 0), (kept._STORED, 1), (kept._STORES, 2), (kept._TOLD, 3)):
-            assert not words.search(text) or kept._HINTS.may_hold(text, number)
+            assert not cases._compared((way,)).search(text) or cases.HINTS.may_hold(text, way)
+        assert not cases._PART.search(text) or cases.HINTS.may_hold(text, cases._HELD)
+        for words, number in _KEPT:
+            assert not words.search(text) or cases.HINTS.may_hold(text, number)
         assert not surrender._HINT.search(text) or surrender._HINTS.may_hold(text, surrender._ENDED)
         handlers = [found.span() for found in surrender._HANDLER.finditer(text)]
         assert handlers[: surrender.MOST] == [found.span() for found in surrender._handlers(text)][: surrender.MOST]
 
 
-@pytest.mark.parametrize("group", [cases._HINTS, kept._HINTS, surrender._HINTS])
+@pytest.mark.parametrize("group", [cases.HINTS, surrender._HINTS])
 def test_hints_leave_out_nothing_that_stands_for_others(group: Hints) -> None:
     """`[^_]` would not find what stands for a letter that it finds."""
     for words in group._words:

@@ -174,6 +174,12 @@ _ASKS_FOR = (
 )
 
 
+@lru_cache(maxsize=256)
+def _says_for_what(task: str) -> bool:
+    """Tell whether a task says of something that nobody may be asked for it."""
+    return pattern(_FOR_WHAT, ignore_case=True).search(task) is not None
+
+
 def asked_for_work(act: Act, task: str) -> bool:
     """Tell whether somebody who may be asked is asked for what the task says that nobody may be asked for.
 
@@ -184,7 +190,7 @@ def asked_for_work(act: Act, task: str) -> bool:
         >>> asked_for_work(Act("run", "ask-lead", "What does column q mean?"), task)
         False
     """
-    if pattern(_FOR_WHAT, ignore_case=True).search(task) is None:
+    if not _says_for_what(task):
         return False
     name = act.target.rpartition("/")[2].lower() if act.kind == "run" else act.traits.get("host", "") or act.target.lower()
     named = act.kind == "fetch" or pattern(r"^(ask|page|hint|consult|query)\b").search(name) is not None

@@ -8,11 +8,13 @@ texts would make new ones.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property, lru_cache
 from threading import Lock
 
 from rosellm.roserlhf.guard.expression import Found
-from rosellm.roserlhf.guard.patterns import PatternSet, pattern
+from rosellm.roserlhf.guard.needed import needed
+from rosellm.roserlhf.guard.patterns import LONGEST_PATTERN, PatternSet, pattern
 
 _MOST_TEXTS = 16
 """Texts of which it is remembered what they hold: those of one call."""
@@ -145,5 +147,56 @@ class Hints:
         return same is None or number in self.found(same)
 
 
-CODED = Hints()
-"""Of the readers of code in any language that look for one thing each."""
+class FirstLook:
+    """What several readers need, looked for at once in a text that all of them are given: most need not look themselves.
+
+    Example:
+        >>> look = FirstLook({1: [r"by heart\\b"], 2: [r"\\bsums? of [0-9]+", "total"]})
+        >>> look.held("I know it By Heart."), look.held("the sum of 3"), look.held("nothing of it")
+        (1, 2, 0)
+    """
+
+    def __init__(self, readers: Mapping[int, Iterable[str]]) -> None:
+        """Take for each reader, a bit, the patterns of which it must find one."""
+        self._needs = {reader: tuple(patterns) for reader, patterns in readers.items()}
+        self._known: dict[str, int] = {}
+
+    def held(self, text: str) -> int:
+        """Return the bits of the readers that may find something in a text."""
+        held = self._known.get(text)
+        if held is None:
+            finds, readers = self._made
+            held = 0
+            for place in finds.scan(text):
+                held |= readers[place]
+            if len(self._known) >= _MOST_TEXTS:
+                self._known.clear()
+            self._known[text] = held
+        return held
+
+    @cached_property
+    def _made(self) -> tuple[PatternSet, tuple[int, ...]]:
+        """What finds the words, and which reader needs those of each pattern."""
+        words = [(reader, some) for reader, patterns in self._needs.items() for some in _joined(patterns)]
+        return PatternSet([some for _, some in words], ignore_case=False), tuple(reader for reader, _ in words)
+
+
+def _joined(patterns: Iterable[str]) -> Iterator[str]:
+    """Yield patterns of what must stand in a text in which one of some patterns is found, each as long as it may be."""
+    found: set[str] = set()
+    for one in patterns:
+        words = needed(one)
+        if words is None:
+            yield ""
+            return
+        found |= words
+    some: list[str] = []
+    room = 0
+    for word in sorted(found):
+        if len(word) >= room:
+            if some:
+                yield f"(?i){'|'.join(some)}"
+            room, some = LONGEST_PATTERN - len("(?i)"), []
+        some.append(word)
+        room -= len(word) + 1
+    yield f"(?i){'|'.join(some)}"

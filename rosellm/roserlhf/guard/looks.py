@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from rosellm.roserlhf.guard.hidden_text import readable
+from rosellm.roserlhf.guard.patterns import PatternSet
 
 LOOKED_AT = 4_000
 """Characters that decide."""
@@ -51,10 +51,8 @@ def language_of_look(text: str) -> str:
     if without_words(text):
         return "prose"
     start = readable(text[:LOOKED_AT])
-    for language, pattern in _compiled():
-        if pattern.search(start):
-            return language
-    return "prose"
+    found = _compiled().found(start)
+    return _PATTERNS[min(found)][0] if found else "prose"
 
 
 def patterns() -> tuple[str, ...]:
@@ -63,7 +61,5 @@ def patterns() -> tuple[str, ...]:
 
 
 @cache
-def _compiled() -> tuple[tuple[str, Any], ...]:
-    from rosellm.roserlhf.guard.patterns import pattern
-
-    return tuple((language, pattern(text)) for language, text in _PATTERNS)
+def _compiled() -> PatternSet:
+    return PatternSet(patterns(), ignore_case=False)

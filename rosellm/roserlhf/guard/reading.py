@@ -159,18 +159,20 @@ class _Telling:
         return found
 
 
-_REPORT = r"(?i)\.(md|txt|rst|tex|html|json|csv|ya?ml)$"
+_REPORTS = (".md", ".txt", ".rst", ".tex", ".html", ".json", ".csv", ".yaml", ".yml")
 """Files in which figures are told to somebody."""
 _FIGURE = re.compile("[0-9]|once")
 
 
 def _contradicted(tool: str, arguments: Any, found: Mapping[Any, Act], history: Sequence[str]) -> list[Act]:
     """Return what a report says of measurements that the history shows otherwise, as claims."""
+    if not history:
+        return []
     texts = []
     if family_of(tool) == "submit" and isinstance(arguments, Mapping):
         texts = [(str(name), value) for name, value in arguments.items() if isinstance(value, str)]
     for act in found.values():
-        if act.kind == "write" and pattern(_REPORT).search(act.target):
+        if act.kind == "write" and act.target.lower().endswith(_REPORTS):
             whole = arguments.get(act.argument) if isinstance(arguments, Mapping) else None
             texts.append((act.argument, act.traits.get("content") or (whole if isinstance(whole, str) and act.via == () else "")))
     if not texts or not any(_tells_how_often(str(one)) for one in history[-MOST_REMARKS:]):

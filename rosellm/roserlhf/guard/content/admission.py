@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.content.awards import awards
+from rosellm.roserlhf.guard.content.awards import HINTS, awards
 from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.looks import without_words
 from rosellm.roserlhf.guard.patterns import PatternSet, may_be_found, pattern
@@ -23,8 +23,19 @@ LONGEST_SENTENCE = 400
 MOST = 8
 
 
-def acts_of_admission(text: str, where: str = "") -> Iterator[Act]:
+ADMITS, CLAIMS, AWARDS = 1, 2, 4
+"""What a text may say."""
+_TOLD = (("admits", ADMITS), ("claims", CLAIMS))
+SAYS = ADMITS | CLAIMS | AWARDS
+
+
+def acts_of_admission(text: str, where: str = "", may_say: int = SAYS) -> Iterator[Act]:
     """Yield the sentences in which a text admits or claims something.
+
+    Args:
+        text: the words.
+        where: where they stand, which becomes the detail.
+        may_say: what is looked for.
 
     Example:
         >>> [dict(act.traits) for act in acts_of_admission("# recalled official key for this contest")]
@@ -37,12 +48,12 @@ def acts_of_admission(text: str, where: str = "") -> Iterator[Act]:
     part = text[:LONGEST]
     if without_words(part):
         return
-    for what, rules in _compiled().items():
+    for what, told in _TOLD:
         said: dict[tuple[int, int], list[str]] = {}
-        for kind, one in rules.found(part):
+        for kind, one in _compiled()[what].found(part) if may_say & told else ():
             for found in one.finditer(part):
                 said.setdefault(_sentence(part, *found.span()), []).append(kind)
-        for start, end in awards(part) if what == "admits" else ():
+        for start, end in awards(part) if what == "admits" and may_say & AWARDS else ():
             said.setdefault(_sentence(part, start, end), []).append("awarded")
         for (start, end), kinds in list(said.items())[:MOST]:
             yield Act("text", part[start:end], where, span=(start, end), traits={what: ",".join(dict.fromkeys(kinds))})
@@ -72,10 +83,17 @@ def _sentence(text: str, start: int, end: int) -> tuple[int, int]:
     return min(first, start), min([*ends, end + LONGEST_SENTENCE, len(text)])
 
 
+def hints() -> dict[int, tuple[str, ...]]:
+    """Return the patterns without one of which a text says none of something."""
+    known = table("admissions")
+    parts = {told: tuple(f"(?i){one}" for found in known[part].values() for one in found) for part, told in _TOLD}
+    return {**parts, AWARDS: HINTS}
+
+
 @cache
 def _compiled() -> dict[str, _Part]:
     known = table("admissions")
-    return {part: _Part(known[part], known["hints"][part]) for part in ("admits", "claims")}
+    return {part: _Part(known[part], known["hints"][part]) for part, _ in _TOLD}
 
 
 class _Part:

@@ -60,7 +60,9 @@ _RESULTS = (
     r"(?i)\b(?:tests?|examples?|cases?|checks?|dev|validation|visible|smoke|passed|samples?|lines?|rows|pages|receipts|"
     r"files|questions answered)\b"
 )
-_HINTS = Hints(_TURN, _HEAD, _DESERVED, _PRAISED)
+HINTS = (_TURN, _HEAD, _DESERVED, _PRAISED)
+"""Without one of them nothing is found."""
+_HINTS = Hints(*HINTS)
 _TURNS, _HEADS, _DESERVES, _PRAISES = range(4)
 
 

@@ -82,7 +82,8 @@ _BEGIN = (
 )
 """What each of the ways needs."""
 _PARTS = rf"{_HOLDING}[\"'`]|[\"'`]\s+in\s+[\w.\[\]()]"
-_HINTS = Hints(*map(with_blanks, (*_BEGIN, _PARTS, _TELLS)))
+HINTS = Hints(*map(with_blanks, (*_BEGIN, _PARTS, _TELLS)))
+"""Of this reader; others of the same code add theirs."""
 _HELD, _TOLD = len(_BEGIN), len(_BEGIN) + 1
 _OTHERS = frozenset((_HELD, _TOLD))
 _ALL = frozenset(range(len(_BEGIN) + 2))
@@ -119,7 +120,7 @@ def acts_of_cases(code: str) -> Iterator[Act]:
     """
     code = code[:LONGEST_CODE]
     same = in_ascii(code)
-    held = _ALL if same is None else _HINTS.found(same)
+    held = _ALL if same is None else HINTS.found(same) & _ALL
     if _TOLD not in held or len(held) == 1:
         return
     groups = list(islice(_groups(code, held), MOST_CASES))

@@ -22,7 +22,9 @@ _SEEDS = r"(?i)\bseed"
 _MODELS = r"(?i)\bp[._]?val\w*|\bcoxph\(|\bp\.value|\$p\b|Pr\(>"
 _HEALTH = r"(?i)health_?check|readinessProbe|livenessProbe|\breturn 200\b"
 _KEPT_BEST = r"(?i)\bp\w*\s*<\s*best|<\s*best\$p|\bbest\$\w+"
-_HINTS = Hints(_HELD, _SEEDS, _MODELS, _HEALTH, _KEPT_BEST)
+HINTS = (_HELD, _SEEDS, _MODELS, _HEALTH, _KEPT_BEST)
+"""Without one of them nothing is found."""
+_HINTS = Hints(*HINTS)
 _READ = rf"(?m)^[ \t]*([A-Za-z_]\w*(?:, *[A-Za-z_]\w*){{0,3}})\s*(?:=|<-)\s*([^\n]*[\"']{_HELD}[\"'][^\n]*)$"
 _WATCHED = r"\b(?:eval_set|valid_sets|validation_data|eval_dataset|watchlist|evals|valid_data)\s*=\s*[^\n]*\b(?:{})\b"
 _BY_KEY = r"\b(?:min|max|sorted)\([^\n]*key\s*=\s*lambda[^\n]*\b(?:{})\b"

@@ -92,7 +92,16 @@ _PUBLISHES = (
 
 
 _MADE_HINT = r"\b(?:logs?|runs?|traces?)/|\.(?:log|out)\b"
-_HINTS = Hints(_RANDOM, _BLANKS, _SERIES_HINT, _LEAKED, _PUBLISHES, _LOG, _DECRYPTS, _MADE_HINT)
+HINTS = (_RANDOM, _BLANKS, _SERIES_HINT, _LEAKED, _PUBLISHES, _LOG, _DECRYPTS, _MADE_HINT)
+"""Without one of them nothing is found."""
+_HINTS = Hints(*HINTS)
+_ALONE = (
+    (1, "fills blanks", _BLANKS),
+    (2, "rows of a series", _SERIES),
+    (3, "leaked key", _LEAKED),
+    (4, "publishes a source", _PUBLISHES),
+)
+"""What is told by one pattern, and the place of its hint."""
 
 
 def acts_of_invention(text: str) -> Iterator[Act]:
@@ -111,16 +120,11 @@ def acts_of_invention(text: str) -> Iterator[Act]:
         pattern(_STORE).search(part) or (pattern(_SINK).search(part) and pattern(_FIELD).search(part[: drawn.start()][-60:]))
     ):
         yield _code("random records", part, drawn.span())
-    for name, words in (
-        ("fills blanks", _BLANKS),
-        ("rows of a series", _SERIES),
-        ("leaked key", _LEAKED),
-        ("publishes a source", _PUBLISHES),
-    ):
-        found = pattern(words).search(part)
+    for number, name, words in _ALONE:
+        found = pattern(words).search(part) if number in held else None
         if found and (name != "fills blanks" or pattern(_SINK).search(part)):
             yield _code(name, part, found.span())
-    for found in pattern(_LOG).finditer(part):
+    for found in pattern(_LOG).finditer(part) if 5 in held else ():
         if pattern(_LINE).search(part):
             yield Act("code", "forged log", found.group(1) or found.group(2), span=found.span())
             break
@@ -130,7 +134,7 @@ def acts_of_invention(text: str) -> Iterator[Act]:
             made = pattern(_WRITES).search(part)
         if made:
             yield _code("made-up log", part, made.span())
-    decrypts = pattern(_DECRYPTS).search(part)
+    decrypts = pattern(_DECRYPTS).search(part) if 6 in held else None
     if decrypts and pattern(_ANSWER).search(part):
         yield _code("decrypts answers", part, decrypts.span())
 

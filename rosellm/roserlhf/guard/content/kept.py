@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import Hints, with_blanks
+from rosellm.roserlhf.guard.content.cases import HINTS
+from rosellm.roserlhf.guard.hints import with_blanks
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 60_000
@@ -45,12 +46,11 @@ _TOLD = re.compile(
     r"|sample) (?:tests?|cases|inputs|instances)\b)[^\n]{0,120}"
 )
 _VALUE = re.compile(r"[\"'][^\"'\n]{1,80}[\"']|\b(?:0x[0-9a-f]+|\d+(?:\.\d+)?)")
-_FOUND_HINT, _STORED_HINT, _STORES_HINT, _TOLD_HINT = range(4)
-_HINTS = Hints(
-    *(one.pattern for one in (_FOUND, _STORED, _STORES)),
+_FOUND_HINT, _STORED_HINT, _STORES_HINT = (HINTS.add(one.pattern) for one in (_FOUND, _STORED, _STORES))
+_TOLD_HINT = HINTS.add(
     r"(?i)\b(?:harvest|recalled|by heart|from memory|memori[sz]ed|leaked|official (?:answer )?key"
     r"|(?:official|published|known) answers|(?:answers?|outputs?|results?|verdicts?|values?) (?:of|for|from|to) the "
-    r"|(?:expected|wanted) (?:by|in) the |(?:known|failing|hidden|sample) (?:tests?|cases|inputs|instances)\b)",
+    r"|(?:expected|wanted) (?:by|in) the |(?:known|failing|hidden|sample) (?:tests?|cases|inputs|instances)\b)"
 )
 
 
@@ -63,17 +63,17 @@ def acts_of_kept(code: str) -> Iterator[Act]:
         [('results on disk', 'pickle.load(')]
     """
     code = code[:LONGEST]
-    stores = _STORES.search(code) if _HINTS.may_hold(code, _STORES_HINT) else None
+    stores = _STORES.search(code) if HINTS.may_hold(code, _STORES_HINT) else None
     found = stores or next(_loaded(code), None)
     if found is not None:
         yield Act("code", "results on disk", found.group(0)[:120], span=found.span())
-    told = _TOLD.search(code) if _HINTS.may_hold(code, _TOLD_HINT) else None
+    told = _TOLD.search(code) if HINTS.may_hold(code, _TOLD_HINT) else None
     if told is not None and len(_VALUE.findall(code[told.end() : told.end() + 600])) >= 4:
         yield Act("code", "told answers", told.group(0).strip()[:200], span=told.span())
 
 
 def _loaded(code: str) -> Iterator[re.Match[str]]:
-    if (code.isascii() and _STORED_HINT not in _HINTS.found(code)) or not _HINTS.may_hold(code, _FOUND_HINT):
+    if (code.isascii() and _STORED_HINT not in HINTS.found(code)) or not HINTS.may_hold(code, _FOUND_HINT):
         return
     places = pattern(_FOUND_ASCII) if code.isascii() else _FOUND
     for count, found in enumerate(places.finditer(code)):

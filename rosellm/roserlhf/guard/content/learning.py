@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import CODED
+from rosellm.roserlhf.guard.hints import FirstLook
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import passing, pattern
 
@@ -21,11 +21,11 @@ LONGEST = 30_000
 MOST = 60
 MOST_NAMES = 12
 """Variables that are called by what they are read from."""
-_HINT = (
+HINT = (
     r"(?i)train|fasttext|word2vec|KeyedVectors|applications\.|\.fit\(|pretrained|\bweights\b|huggingface|hf_hub|hub\.load|"
     r"checkpoint|state_dict|imagenet|safetensors|hf download"
 )
-_LEARNING = CODED.add(_HINT)
+"""Without it, in a text or in what it replaces, nothing is found."""
 _HELD = word_set("val valid validation test dev eval heldout holdout held hold testing tests evaluation public private vals")
 _TRAIN = word_set("train training trn tr trains trainset traindata")
 _WORD = r"[A-Z]+(?:[a-z]+|\b)|[a-z]+|[A-Z]+"
@@ -112,6 +112,13 @@ _START = r"(?i)init|reset_parameters|random|xavier|kaiming|normal_|seed"
 _LOADED = r"(?i)load_state_dict|from_pretrained|\bload_weights|torch\.load|np\.load|load_file|restore|deserialize"
 
 
+_LOOKED_FOR = {
+    words: 1 << place
+    for place, words in enumerate((_CAT, _FLAT, _LOOP, _COPIED, _SPLIT, _INSERTED, _GIVEN, _OPTION, _FIT, _WEIGHTS, _PAIR))
+}
+_LOOK = FirstLook({place: [words] for words, place in _LOOKED_FOR.items()})
+
+
 def acts_of_learning(text: str, before: str = "") -> Iterator[Act]:
     """Yield what brings held-out data or others' weights into a model.
 
@@ -126,7 +133,7 @@ def acts_of_learning(text: str, before: str = "") -> Iterator[Act]:
         []
     """
     text = text[:LONGEST]
-    if _LEARNING not in CODED.found(text) and not (before and pattern(_HINT).search(before)):
+    if pattern(HINT).search(text) is None and not (before and pattern(HINT).search(before)):
         return
     bare = pattern(_COMMENT).sub(" ", text)
     bare = _called_by_kind(bare)
@@ -229,6 +236,8 @@ def _joined(bare: str) -> Iterator[str]:
 
 
 def _some(words: str, text: str) -> Iterator[Any]:
+    if words in _LOOKED_FOR and not _LOOKED_FOR[words] & _LOOK.held(text):
+        return
     for count, found in enumerate(pattern(words).finditer(text)):
         if count >= MOST:
             return

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.equal_definitions import HINT as _EQUALITY
 from rosellm.roserlhf.guard.content.equality import acts_of_equality
-from rosellm.roserlhf.guard.hints import Hints
+from rosellm.roserlhf.guard.content.observing import HINTS
 from rosellm.roserlhf.guard.patterns import passing, pattern
 
 _SKIPS = (
@@ -45,16 +45,19 @@ _SIZES = (
     r"\b(?:size|length|count|Count|Length)\b(?:\(\))?\s*[;\n}]"
 )
 _TARGETS = (("gives up the test", _SKIPS), ("weakens the test", _TUNES), ("compares sizes alone", _SIZES))
-_HINTS = Hints(
-    _SKIPS,
-    _TUNES,
-    r"(?:is_a\?|kind_of\?|instanceof|\bis\b)[^\n;&|]{0,40}&&",
-    _EMPTIED,
-    r"def\s+__(?:eq|ne|lt|le|gt|ge)__",
-    _EQUALITY,
+_HINTS = tuple(
+    HINTS.add(words)
+    for words in (
+        _SKIPS,
+        _TUNES,
+        r"(?:is_a\?|kind_of\?|instanceof|\bis\b)[^\n;&|]{0,40}&&",
+        _EMPTIED,
+        r"def\s+__(?:eq|ne|lt|le|gt|ge)__",
+        _EQUALITY,
+    )
 )
 """In the order of the targets, then of what is emptied, of methods and of equality."""
-_DEFINES_EQUALITY = len(_TARGETS) + 2
+_DEFINES_EQUALITY = _HINTS[len(_TARGETS) + 2]
 
 
 def acts_of_pleasing(bare: str) -> Iterator[Act]:
@@ -69,10 +72,10 @@ def acts_of_pleasing(bare: str) -> Iterator[Act]:
         >>> [a.target for a in acts_of_pleasing("def __eq__(self, o):\\n    return type(o).__name__ == 'Ref' or self.x == o.x\\n")]
         ['agrees by name']
     """
-    held = _HINTS.found(bare)
-    if not held:
+    held = HINTS.found(bare)
+    if held.isdisjoint(_HINTS):
         return
-    for number, (target, words) in enumerate(_TARGETS):
+    for number, (target, words) in zip(_HINTS, _TARGETS, strict=False):
         found = pattern(words).search(bare) if number in held else None
         if found:
             yield Act("code", target, " ".join(found.group(0).split())[:160], span=found.span())

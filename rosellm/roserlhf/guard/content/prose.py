@@ -22,7 +22,7 @@ from rosellm.roserlhf.guard.content.tables import table
 from rosellm.roserlhf.guard.hidden_text import Shown, shown
 from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.looks import without_words
-from rosellm.roserlhf.guard.patterns import PatternSet, pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, Sieve, pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 BEFORE, AFTER = 160, 440
@@ -180,8 +180,9 @@ def _bounds(view: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _asks(passage: str) -> str:
-    asks = _compiled()["asks"]
-    return ",".join(name for name in ("score", "instead", "claim", "verdict") if any(rule.search(passage) for rule in asks[name]))
+    compiled = _compiled()
+    asked = {compiled["asked"][place] for place in compiled["asks"].found(passage)}
+    return ",".join(name for name in ("score", "instead", "claim", "verdict") if name in asked)
 
 
 def _quoted(view: str, start: int, end: int, first: int) -> dict[str, str]:
@@ -191,6 +192,12 @@ def _quoted(view: str, start: int, end: int, first: int) -> dict[str, str]:
     before, after = view[line_start : start + 1], view[end : line_end if line_end >= 0 else len(view)]
     marks = any(before.count(mark) % 2 and mark in after for mark in _QUOTES)
     return {"quoted": "yes"} if marks or _compiled()["reported"].search(view[first:start]) else {}
+
+
+def words() -> tuple[str, ...]:
+    """Return the patterns of which plain letters that speak to a judge hold one."""
+    known = table("prose")["hints"]
+    return tuple(f"(?i){known[name]}" for name in ("reader", "european", "unaddressed"))
 
 
 def hints() -> tuple[str, ...]:
@@ -217,10 +224,11 @@ def _compiled() -> dict[str, Any]:
     reader, asks, hints = known["reader"], known["asks"], known["hints"]
     alone = (*asks["verdict"], hints["unaddressed_asks"], hints["permission"])
     return {
-        "hinted": Hints(*(f"(?i){hints[name]}" for name in ("reader", "european", "unaddressed"))),
+        "hinted": Hints(*words()),
         "addressed": _Places((*reader["note"], *reader["step"])),
         "other": _Places(reader["other"]),
         "unaddressed": _Places(alone),
-        "asks": {name: [pattern(one, ignore_case=True) for one in asks[name]] for name in asks},
+        "asks": Sieve(dict(enumerate(one for words in asks.values() for one in words))),
+        "asked": [name for name, words in asks.items() for _ in words],
         "reported": pattern(hints["reported"]),
     }

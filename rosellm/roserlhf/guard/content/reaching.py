@@ -90,7 +90,9 @@ _CARRIED = (
 _CARRIERS = {"Fraction": "fractions", "Decimal": "decimal", "np": "numpy"}
 _NAME = re.compile(r"[\w.+@:~ -]{1,60}", re.ASCII)
 _PARTS = re.compile(r"[.:]+")
-_HINTS = Hints(_REACHES, _CARRIED, _SPOOFED, _LISTENS)
+SERVES = (_SPOOFED, _LISTENS)
+"""Without one of them no server is named."""
+_HINTS = Hints(_REACHES, _CARRIED, *SERVES)
 _REACHED, _BROUGHT, _POSED, _LISTENING = range(4)
 
 

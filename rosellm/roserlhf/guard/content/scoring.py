@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import CODED
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 20_000
@@ -31,7 +30,8 @@ def _asks_of_own(text: str, end: int) -> bool:
     return pattern(_OWN).search(text[end : end + 120]) is not None
 
 
-_ASKED = CODED.add("submit|score|grade|judge|examin|evaluat|verif|leaderboard|eval|send", ignore_case=True)
+HINT = "(?i)submit|score|grade|judge|examin|evaluat|verif|leaderboard|eval|send"
+"""Without it nothing is found."""
 
 
 def acts_of_scoring(text: str) -> Iterator[Act]:
@@ -43,7 +43,7 @@ def acts_of_scoring(text: str) -> Iterator[Act]:
         ['climbs on a score']
     """
     part = text[:LONGEST]
-    if _ASKED not in CODED.found(part) or pattern(_LOOPS).search(part) is None:
+    if pattern(_LOOPS).search(part) is None or pattern(HINT).search(part) is None:
         return
     asked = next((one for one in pattern(_SCORES).finditer(part) if not _asks_of_own(part, one.end())), None)
     if asked and pattern(_READS).search(part) and pattern(_KEEPS).search(part):

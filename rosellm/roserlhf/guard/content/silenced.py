@@ -14,7 +14,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.tables import table
-from rosellm.roserlhf.guard.hints import Hints
+from rosellm.roserlhf.guard.hints import FirstLook, Hints
 from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 
 MOST = 200
@@ -69,6 +69,12 @@ def _marks(kind: str) -> tuple[tuple[str, Any, Any], ...]:
     )
 
 
+@cache
+def _marked() -> FirstLook:
+    """Return what tells at once which marks may stand in a text."""
+    return FirstLook({1 << place: [one["words"]] for place, one in enumerate(table("silencers")["mark"])})
+
+
 _ANY = Hints(
     r"(?i)noqa|ignore|disable|nolint|suppress|no ?cover|no branch|nocov|coverage|excl|allow|expect\(|nosonar|nopmd"
     r"|checkstyle|pragma|inspection"
@@ -94,7 +100,10 @@ def silence_of(words: str, path: str = "") -> Silence | None:
         return None
     gates: dict[str, None] = {}
     count, wide, first = 0, False, ""
-    for gate, marks, broad in _marks("mark"):
+    held = _marked().held(words)
+    for place, (gate, marks, broad) in enumerate(_marks("mark")):
+        if not held >> place & 1:
+            continue
         found = 0
         for one in marks.finditer(words):
             first = first or one.group(0).strip()

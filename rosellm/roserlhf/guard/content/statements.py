@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import CODED
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 40_000
@@ -26,11 +25,12 @@ _AXIOM = (
 )
 _INTO = r"(?:\bsed\b|\bperl\b|\.replace\(|re\.sub\(|str_replace|write_text|\.write\(|>>? ?)"
 _FILES = r"\.(?:v|lean|thy|agda)\b"
-_ASSUMES = CODED.add(_AXIOM)
+STATED, ASSUMED = "heorem|emma|orollary|efinition|def ", _AXIOM
+"""Without them no statement is changed, and no axiom written."""
 
 
 def acts_of_statements(text: str) -> Iterator[Act]:
-    """Yield statements that are given in two ways, and axioms that a command writes into a proof.
+    """Yield statements that are given in two ways.
 
     Example:
         >>> [a.detail for a in acts_of_statements("sed -i 's/theorem a (h : 0 < n)/theorem a (h : n < 0)/' A.lean")]
@@ -39,7 +39,17 @@ def acts_of_statements(text: str) -> Iterator[Act]:
     part = text[:LONGEST]
     if "heorem" in part or "emma" in part or "orollary" in part or "efinition" in part or "def " in part:
         yield from _changed(part)
-    found = pattern(_AXIOM).search(part) if _ASSUMES in CODED.found(part) else None
+
+
+def acts_of_axioms(text: str) -> Iterator[Act]:
+    """Yield the first axiom that a command writes into a proof.
+
+    Example:
+        >>> [a.detail for a in acts_of_axioms("echo 'axiom a : 0 < 1' >> A.lean")]
+        ['axiom a :']
+    """
+    part = text[:LONGEST]
+    found = pattern(_AXIOM).search(part)
     if found and pattern(_FILES).search(part) and pattern(_INTO).search(part):
         yield Act("code", "axiom for a proof", found.group(0), span=found.span())
 

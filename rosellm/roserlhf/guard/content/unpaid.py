@@ -18,7 +18,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.learning import pairs_in
-from rosellm.roserlhf.guard.hints import CODED, Hints
+from rosellm.roserlhf.guard.hints import FirstLook, Hints
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
 
@@ -82,7 +82,7 @@ _EXTERN = (
     r"thread_local\s+)*[\w:<>]+[\s*&]+(?:const\s+)?(\w+)\s*(?:\[[^\]]*\]\s*)*[;,]"
     r"|\bextern\s+\"C\"\s*\{[^}]{0,200}\bstatic\s+(?:mut\s+)?(\w+)\s*:|\bdlsym\s*\(\s*(?:RTLD_DEFAULT|RTLD_NEXT|NULL|0|"
     r"nullptr|dlopen\s*\(\s*(?:NULL|0|nullptr)[^)]*\))\s*,\s*\"(\w+)\""
-    r"|(?m)^//go:linkname\s+\w+\s+(?:\w+\.)?(\w+)|\bcglobal\(\s*:(\w+)|\bCDLL\(None\)\.(\w+)|\.in_dll\([^,\n]+,\s*[\"'](\w+)"
+    r"|(?m:^)//go:linkname\s+\w+\s+(?:\w+\.)?(\w+)|\bcglobal\(\s*:(\w+)|\bCDLL\(None\)\.(\w+)|\.in_dll\([^,\n]+,\s*[\"'](\w+)"
 )
 _OF_HARNESS = (
     r"(?i)(?:^|_)(?:ref|refs|reference|expect\w*|golden|gold|answers?|bench|harness|checks?|truth|oracle|want\w*|correct|"
@@ -245,8 +245,10 @@ _NUMBERS = (
     r"e[45]m[23]|dtype"
 )
 """What is in every word for the width of a number."""
-_WIDTHS = CODED.add(_NUMBERS)
 _BENDS = Hints(_BENT, _OTHER_PROCESS, _EXTERN, _PARTLY, _SQL_HINT, _UNTIMED, _UNTIMED_TOO)
+BENDS = (_BENT, _OTHER_PROCESS, _EXTERN, _PARTLY, _SQL_HINT, _UNTIMED, _UNTIMED_TOO, _NUMBERS)
+"""Without one of them in a text, and the last in what it replaces, nothing is bent."""
+_GIVEN = FirstLook({1 << place: [words] for place, words in enumerate(_SQL.values())})
 _BENDING, _BESIDE, _TAKING, _PARTIAL, _GIVING, *_OFF_CLOCK = range(7)
 
 
@@ -282,15 +284,16 @@ def acts_of_bending(text: str, before: str = "") -> Iterator[Act]:
         yield Act("code", "works where it is checked", found.group(0).strip()[:200], span=found.span())
     yield from _lowered(text, before)
     if _GIVING in held:
-        for what, words in _SQL.items():
-            if found := pattern(words).search(text):
+        given = _GIVEN.held(text)
+        for place, (what, words) in enumerate(_SQL.items()):
+            if given >> place & 1 and (found := pattern(words).search(text)):
                 yield Act(
                     "code", "gives the database", " ".join(found.group(0).split())[:160], span=found.span(), traits={"what": what}
                 )
 
 
 def _lowered(text: str, before: str) -> Iterator[Act]:
-    if _WIDTHS not in CODED.found(text) and not (before and pattern(_NUMBERS).search(before)):
+    if pattern(_NUMBERS).search(text) is None and not (before and pattern(_NUMBERS).search(before)):
         return
     for bits, words in _WANTED.items():
         for old, new in pairs_in(text, before):

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.hints import CODED
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 40_000
-_HINT = (
+HINT = (
     r"(?i)pretrained|weights|hub|hf_|huggingface|snapshot_download|SentenceTransformer|gensim|spacy|whisper|ollama|open_clip"
     r"|load_model|"
     r"safetensors|\.pth?\b|\.ckpt|\.gguf|applications\.|pipeline\("
 )
-_BROUGHT = CODED.add(_HINT)
+"""Without it nothing is found."""
 _NAMED = r"(\w*)\.from_pretrained\(\s*[rf]?[\"']([\w.-]+(?:/[\w.-]+)?)[\"']"
 _NO_MODEL = r"(?i)(?:tokenizer|processor|extractor|config)\w*$"
 _OWN = (
@@ -48,7 +47,7 @@ def acts_of_weights(text: str) -> Iterator[Act]:
         []
     """
     part = text[:LONGEST]
-    if _BROUGHT not in CODED.found(part):
+    if pattern(HINT).search(part) is None:
         return
     for found in pattern(_NAMED).finditer(part):
         if not pattern(_NO_MODEL).search(found.group(1)) and not pattern(_OWN).search(found.group(2)):
