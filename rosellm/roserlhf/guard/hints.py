@@ -147,3 +147,5 @@ class Hints:
 
 CODED = Hints()
 """Of the readers of code in any language that look for one thing each."""
+WRITTEN = Hints()
+"""Of the readers of whole files that look for one thing each."""

@@ -110,6 +110,8 @@ def acts_of_observing(bare: str) -> Iterator[Act]:
         []
     """
     held = _HINTS.found(bare)
+    if not held:
+        return
     for number, (look, words) in enumerate(_LOOKS.items()):
         if number not in held:
             continue
