@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.hidden_text import shown
 
 LONGEST = 40_000
@@ -28,15 +28,13 @@ def plain(act: Act) -> Act:
         >>> plain(Act("read", "/\u0435val/te\u200bst.py")).target
         '/eval/test.py'
     """
-    if act.kind not in _PATHS or (
-        act.target.isascii() and (act.kind != "link" or act.detail.isascii()) and act.traits.get("from", "").isascii()
-    ):
+    if act.kind not in _PATHS:
         return act
-    if not act.target.isascii():
+    if not act.target.isascii() and not act.target.replace(UNKNOWN, "").isascii():
         act = replace(act, target=shown(act.target).text)
     if act.kind == "link" and not act.detail.isascii():
         act = replace(act, detail=shown(act.detail).text)
-    if not act.traits.get("from", "").isascii():
+    if "from" in act.traits and not act.traits["from"].isascii():
         act = replace(act, traits={**act.traits, "from": shown(act.traits["from"]).text})
     return act
 

@@ -69,6 +69,8 @@ _EDITABLE = (
 _CODE_LIKE = r"[;{}()=]\s*(?:\n|$)|\breturn\b|\bif\b.*[({:]|=>"
 LEAST_CODE = 16
 MOST_EDITS = 16
+_MARKS = tuple((number, f"\\{number}") for number in range(1, 10))
+"""How groups of a pattern are named."""
 _QUOTED_TOO = ("environment", "link", "detect", "read")
 """Kinds of acts whose patterns may begin within a string."""
 _ASSIGNED = r"\b([A-Za-z_]\w{0,60})\s*(?:\[\])?\s*(?::\s*[&\w' ]{1,30})?\s*:?=\s*$"
@@ -320,8 +322,7 @@ def _inside(place: int, literals: list[Literal], starts: list[int]) -> bool:
 
 
 def _filled(text: str, found: Any) -> str:
-    for number in range(1, 10) if "\\" in text else ():
-        mark = f"\\{number}"
+    for number, mark in _MARKS if "\\" in text else ():
         if mark in text:
             text = text.replace(mark, found.group(number) or "")
     return text
