@@ -200,3 +200,7 @@ def _joined(patterns: Iterable[str]) -> Iterator[str]:
         some.append(word)
         room -= len(word) + 1
     yield f"(?i){'|'.join(some)}"
+
+
+WRITTEN = Hints()
+"""Of the readers of whole files that look for one thing each."""

@@ -34,6 +34,7 @@ _PATTERNS = (
         r"(?:\s+(?:-|[\w./~$\"'*]+[/.*$\"'=-])|\s*$|\s*[|;&<>]|\s+\S+\s*(?:[|;&<>]|$)))|\$\(|&&|\|\||<<-?\s*['\"]?\w+",
     ),
 )
+_PATCH_MARKS = ("diff --git ", "+++ ", "*** Begin Patch", "@@ -")
 
 
 def without_words(text: str) -> bool:
@@ -53,6 +54,16 @@ def language_of_look(text: str) -> str:
     start = readable(text[:LOOKED_AT])
     found = _compiled().found(start)
     return _PATTERNS[min(found)][0] if found else "prose"
+
+
+def is_patch(text: str) -> bool:
+    """Tell whether a text looks like a patch; most have none of the words that every patch has.
+
+    Example:
+        >>> is_patch("*** Begin Patch"), is_patch("The patch is done.")
+        (True, False)
+    """
+    return any(mark in text for mark in _PATCH_MARKS) and language_of_look(text) == "patch"
 
 
 def patterns() -> tuple[str, ...]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from rosellm.roserlhf.guard.looks import language_of_look
+from rosellm.roserlhf.guard.looks import is_patch, language_of_look
 from rosellm.roserlhf.guard.tool_names import family_of, family_of_verb, role_of
 
 Role = Literal["code", "read", "list", "write", "delete", "link"]
@@ -34,11 +33,13 @@ REMARKS = ("message", "comment", "note", "explanation", "thought", "reasoning", 
 """Arguments of a submission in which code is quoted, not handed in."""
 MAIN_NAMES = frozenset(("", "args", "arguments", "argv", "input", "kwargs", "source", "value", "body", "content", "text", "data"))
 """Arguments that by themselves say nothing, and hold what a tool is for."""
+_HOLD_VERBS = ("command", "action", "operation", "cmd", "op", "subcommand")
+"""Arguments that may name what a file tool does."""
+_WITH_VERBS = frozenset(_HOLD_VERBS)
 _LANGUAGES = {"shell": "shell", "python": "python", "url": "url", "query": "query", "patch": "patch", "prose": "prose"}
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """One part of a call that is read on its own."""
 
     role: Role
@@ -70,20 +71,24 @@ def pieces_of(tool: str, arguments: Any, telling: Telling = lambda text: False) 
     if verb and (family in ("", "edit", *_FILE_FAMILIES)):
         family = verb
     leaves: list[tuple[str, str, str]] = []
-    for name, value in arguments.items():
-        role = role_of(str(name))
+    for key, value in arguments.items():
+        name = str(key)
+        role = role_of(name)
         if role == "environment":
             continue
-        if family == "git" and role in ("", "shell") and str(name) in ("args", "command", "arguments", "argv", ""):
-            yield Piece("code", str(name), _line(value), "git")
+        if family == "git" and role in ("", "shell") and name in ("args", "command", "arguments", "argv", ""):
+            yield Piece("code", name, _line(value), "git")
+        elif isinstance(value, str):
+            if len(leaves) < MOST or telling(value):
+                leaves.append((name, role, value))
         elif family == "shell" and isinstance(value, list) and role in ("", "shell") and all(isinstance(v, str) for v in value):
-            yield Piece("code", str(name), _line(value), "shell")
-        elif role == "files" and not isinstance(value, str) and not _only_edits(value):
-            yield from _files(str(name), value, family, telling)
+            yield Piece("code", name, _line(value), "shell")
+        elif role == "files" and not _only_edits(value):
+            yield from _files(name, value, family, telling)
         else:
-            leaves += _leaves(str(name), role, value, telling, MOST - len(leaves))
-    if not (verb and family in ("read", "list")):
-        leaves = [leaf for leaf in leaves if not (verb and family_of_verb(leaf[2]))]
+            leaves += _leaves(name, role, value, telling, MOST - len(leaves))
+    if verb and family not in ("read", "list"):
+        leaves = [leaf for leaf in leaves if not family_of_verb(leaf[2])]
     yield from _of_leaves(family, leaves)
 
 
@@ -97,9 +102,11 @@ def _only_edits(value: Any) -> bool:
 
 def _verb(arguments: Mapping[Any, Any]) -> str:
     """Return the family that a verb in the arguments names, if a path stands beside it."""
+    if len(arguments) < 2 or _WITH_VERBS.isdisjoint(arguments):
+        return ""
     if not any(role_of(str(name)) in ("path", "from") for name in arguments):
         return ""
-    for name in ("command", "action", "operation", "cmd", "op", "subcommand"):
+    for name in _HOLD_VERBS:
         value = arguments.get(name)
         if isinstance(value, str) and len(value) < 30 and family_of_verb(value):
             return family_of_verb(value)
@@ -155,7 +162,7 @@ def _files(name: str, value: Any, family: str, telling: Telling) -> Iterator[Pie
                 continue
             where = f"{name}.{place}"
             if isinstance(one, str):
-                yield Piece("code", where, one, "patch") if language_of_look(one) == "patch" else Piece("read", where, path=one)
+                yield Piece("code", where, one, "patch") if is_patch(one) else Piece("read", where, path=one)
             else:
                 inner = one.items() if isinstance(one, Mapping) else [("", one)]
                 roles = [(f"{where}.{key}", "path" if key == "name" else role_of(str(key)), v) for key, v in inner]
@@ -249,7 +256,7 @@ def _of_role(family: str, role: str, name: str, text: str) -> Piece:
     main = _MAIN.get(family, "")
     if family == "submit" and role in ("", "prose", "shell", "python", "query", "url", "from", "to", "pattern"):
         last = name.rpartition(".")[2]
-        language = "patch" if language_of_look(text) == "patch" else "prose" if last in REMARKS else "answer"
+        language = "patch" if is_patch(text) else "prose" if last in REMARKS else "answer"
         return Piece("code", name, text, language)
     if role in ("python", "shell") and main in ("shell", "python", "js"):
         return Piece("code", name, text, main)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.hidden_text import shown
 
 LONGEST = 40_000
@@ -16,8 +16,9 @@ _SHOWN = 400
 _BEGINNINGS = (6, 12)
 """Characters of words that are looked for before all of them."""
 _NEAR = 200
+_SAYING = frozenset(("decode", "run", "write"))
+"""Kinds of acts that hold words of the call."""
 _PATHS = frozenset(("read", "list", "write", "delete", "link", "run", "import", "process", "install"))
-_TRAITS = ("from",)
 
 
 def plain(act: Act) -> Act:
@@ -29,19 +30,21 @@ def plain(act: Act) -> Act:
     """
     if act.kind not in _PATHS:
         return act
-    if not act.target.isascii():
+    if not act.target.isascii() and not act.target.replace(UNKNOWN, "").isascii():
         act = replace(act, target=shown(act.target).text)
     if act.kind == "link" and not act.detail.isascii():
         act = replace(act, detail=shown(act.detail).text)
-    for name in _TRAITS:
-        if name in act.traits and not act.traits[name].isascii():
-            act = replace(act, traits={**act.traits, name: shown(act.traits[name]).text})
+    if "from" in act.traits and not act.traits["from"].isascii():
+        act = replace(act, traits={**act.traits, "from": shown(act.traits["from"]).text})
     return act
 
 
 def weighed_by_effect(acts: dict[tuple[Any, ...], Act]) -> dict[tuple[Any, ...], Act]:
     """Give payloads that a program is seen to run the trait `runs`: what they do is among the acts."""
-    if all(act.kind != "decode" for act in acts.values()):
+    for act in acts.values():
+        if act.kind == "decode":
+            break
+    else:
         return acts
     run = [f"{act.target} {act.detail}" for act in acts.values() if act.kind == "run"]
     return {
@@ -67,14 +70,15 @@ def undisguised(acts: Iterable[Act], said: str) -> str:
     left = LONGEST
     at = 0  # where the words of the act before stand: those of the next stand behind them as a rule
     for act in acts:
-        if act.kind == "decode":
-            words = act.traits.get("text", act.target)
-        elif act.kind == "run":
-            words = f"{act.target} {act.detail}".strip()
-        elif act.kind == "write":
+        kind = act.kind
+        if kind not in _SAYING:
+            continue
+        if kind == "run":
+            words = f"{act.target} {act.detail}"
+        elif kind == "write":
             words = act.traits.get("content", "")
         else:
-            continue
+            words = act.traits.get("text", act.target)
         words = words.strip()
         if not words or words in found:
             continue

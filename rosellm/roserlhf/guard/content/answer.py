@@ -43,16 +43,18 @@ def several(text: str) -> Iterator[Act]:
     """
     if text.isalnum():
         return
-    boxed = list(dict.fromkeys("".join(one.split()) for one in pattern(_BOXED).findall(text)[:MOST_ITEMS]))
+    found = pattern(_BOXED).findall(text)[:MOST_ITEMS] if "\\boxed" in text else ()
+    boxed = list(dict.fromkeys("".join(one.split()) for one in found))
     if len(boxed) > 2 or (len(boxed) == 2 and pattern(_CHOICE).search(text)):
         yield Act("code", "several answers", " | ".join(boxed)[:200], span=(0, len(text)))
         return
     if len(text) > LONGEST_LIST or pattern(r"[=*+^×÷]").search(text):
         return
     items = pattern(_ITEM).findall(text)[:MOST_ITEMS]
-    letters = sum(one.isalnum() for one in text)
-    held = sum(one.isalnum() for item in items for one in item)
-    if len(set(items)) > 2 and held * 10 >= letters * 8:
+    if len(set(items)) < 3:
+        return
+    letters, held = (sum(map(str.isalnum, words)) for words in (text, "".join(items)))
+    if held * 10 >= letters * 8:
         yield Act("code", "several answers", " | ".join(dict.fromkeys(items))[:200], span=(0, len(text)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard.content.measured import CONSTANT, METRIC, OPERATION, changed_constants, skewed
 from rosellm.roserlhf.guard.globs import escaped
-from rosellm.roserlhf.guard.hints import Hints
+from rosellm.roserlhf.guard.hints import WRITTEN, Hints
 from rosellm.roserlhf.guard.patterns import passing, pattern
 
 _ASSERTION = (
@@ -57,6 +57,7 @@ _MOST = (
 
 _ASSERTIONS, _TESTS, _SKIPS, _TOLERANCES, _LEASTS, _MOSTS, _OPERATIONS, _METRICS, _CONSTANTS, _RANGES = range(10)
 _HINTS = Hints(_ASSERTION, _TEST, _SKIP, _TOLERANCE, _LEAST, _MOST, OPERATION, METRIC, CONSTANT, r"\w ?[<>]=? ?\d")
+_SKIPPED = WRITTEN.add(_SKIP)
 _ALL, _SKEWED = frozenset(range(10)), frozenset((_OPERATIONS, _METRICS))
 
 
@@ -117,7 +118,7 @@ def skips_in(text: str) -> int:
         >>> skips_in("@pytest.mark.skip\\ndef test_a(): pass")
         1
     """
-    return _count(_SKIP, text)
+    return _count(_SKIP, text) if _SKIPPED in WRITTEN.found(text) else 0
 
 
 def _count(words: str, text: str) -> int:

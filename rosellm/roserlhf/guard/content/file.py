@@ -39,6 +39,10 @@ _NUMBERS = re.compile(rf"{_NUMBER}(?:\n{_NUMBER})*+\s*+", re.ASCII)
 HUNK = "\x00\n"
 """Stands between hunks of a patch, in the lines around a change."""
 _SHEBANG = r"^#!\s*\S*/(?:env\s+(?:-\S+\s+)*)?(\w+)"
+_BY_EXTENSION = {
+    **dict.fromkeys(("py", "pyi", "pyw"), "python"),
+    **dict.fromkeys(("sh", "bash", "zsh", "ksh", "command", "bats"), "shell"),
+}
 _INTERPRETERS = {
     "node": "js",
     "deno": "js",
@@ -101,24 +105,20 @@ def language_of(path: str, content: str) -> str:
     """
     name = path.rstrip("/").rpartition("/")[2].lower()
     extension = name.rpartition(".")[2] if "." in name.lstrip(".") else ""
-    first = pattern(_SHEBANG).search(content[:200]) if content.startswith("#!") else None
     if name in _SHELL_NAMES or "/.git/hooks/" in path or "/.husky/" in path:
         return "shell"
     if name.startswith(("makefile", "gnumakefile")) or extension in ("mk", "make"):
         return "makefile"
     if name.startswith("dockerfile") or extension == "dockerfile":
         return "dockerfile"
-    if extension in ("py", "pyi", "pyw", "ipynb", "pth"):
-        return extension if extension in ("ipynb", "pth") else "python"
-    if name.endswith(".cmake.in"):
-        return "cmake"
-    if extension in ("sh", "bash", "zsh", "ksh", "command", "bats"):
-        return "shell"
-    if not extension and first:
+    if extension:
+        return "cmake" if name.endswith(".cmake.in") else _BY_EXTENSION.get(extension, extension)
+    first = pattern(_SHEBANG).search(content[:200]) if content.startswith("#!") else None
+    if first:
         program = first.group(1).rstrip("0123456789")
         shell = program in ("sh", "bash", "zsh", "dash", "ksh", "ash", "busybox")
         return "shell" if shell else "python" if program == "python" else _INTERPRETERS.get(program, "")
-    return extension
+    return ""
 
 
 def acts_of_file(path: str, content: str, scene: Scene, *, before: str = "", whole: bool = True) -> list[Act]:
@@ -162,13 +162,13 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
         return []
     language = language_of(path, content)
     if added is None or language not in ("python", "shell"):
-        found = list(_acts(path, language, content if added is None else added, scene))
+        found = _acts(path, language, content if added is None else added, scene)
     elif language == "python":
         hunks = [hunk for hunk in content.split(HUNK) if hunk.strip() and _NUMBERS.fullmatch(hunk) is None]
         inside, new = (scene.inside() if hunks else scene), _lines_of(added)
         found = [act for hunk in hunks for act in _of_hunk(hunk, new, inside)]
     else:
-        found = _of_added(list(_acts(path, language, content.replace(HUNK, ""), scene)), content, _lines_of(added))
+        found = _of_added(_acts(path, language, content.replace(HUNK, ""), scene), content, _lines_of(added))
     words = content if added is None else added
     if added is None and language in _RUN:
         found += [_in_file(act, path) for act in acts_of_canned(content)]
@@ -229,35 +229,36 @@ def _lines(content: str, start: int, end: int) -> list[str]:
     return content[begin : stop if stop >= 0 else len(content)].split("\n")[:400]
 
 
-def _acts(path: str, language: str, content: str, scene: Scene) -> Iterator[Act]:
-    yield from acts_of_planted(path, content)
+def _acts(path: str, language: str, content: str, scene: Scene) -> list[Act]:
+    found = [*acts_of_planted(path, content)]
     if language not in _WORDS and language != "python":  # whose reader looks for cases itself
-        yield from acts_of_cases(content)
-        yield from acts_of_kept(content)
+        found += acts_of_cases(content)
+        found += acts_of_kept(content)
     if language in _SQL:
-        yield from acts_of_rows(content)
+        found += acts_of_rows(content)
     if language in _DATA:
-        yield from acts_of_payload(path, content, scene)
+        found += acts_of_payload(path, content, scene)
     elif language == "python":
-        yield from acts_of_encoding(path, content, scene)
+        found += acts_of_encoding(path, content, scene)
     if is_configuration(path, language):
-        yield from acts_of_configuration(path, language, content, scene)
+        found += acts_of_configuration(path, language, content, scene)
     elif language == "python":
         own = {**scene.variables, "__file__": path}
-        yield from scene.read("python", dedented(content), scene.inside(variables=own))
+        found += scene.read("python", dedented(content), scene.inside(variables=own))
     elif language == "shell":
         own = {**scene.variables, "0": path, "BASH_SOURCE": path}
-        yield from scene.read("shell", content, scene.inside(variables=own))
+        found += scene.read("shell", content, scene.inside(variables=own))
         if "/.git/hooks/" in path or "/.husky/" in path:
-            yield Act("define", path.rpartition("/")[2], "git hook")
+            found.append(Act("define", path.rpartition("/")[2], "git hook"))
     elif language and language not in _WORDS:
         if language in LANGUAGES:
-            yield from acts_of_neutered(content, path)
+            found += acts_of_neutered(content, path)
         for act in acts_of_code(language, content, scene, path.rpartition("/")[0]):
             entering = "printed" in act.traits or (
                 act.kind in ("define", "detect") and act.target.startswith(("plugin ", "sql ", "test runner "))
             )
-            yield _in_file(act, path) if entering else act
+            found.append(_in_file(act, path) if entering else act)
+    return found
 
 
 def acts_of_source(language: str, code: str, scene: Scene) -> list[Act]:

@@ -73,8 +73,9 @@ def tables_made(acts: Iterable[Act], said: str) -> Iterator[Act]:
 
 
 def _is_table(act: Act) -> bool:
-    path = act.target
-    made = act.traits.get("file") != "existing" and act.traits.get("mode") != "in place" and act.detail not in ("patch", "write")
+    if act.detail in ("patch", "write"):
+        return False
     if act.detail in _SPOKEN and not act.traits.keys() & {"source", "from"}:  # its words stand in the call
         return False
+    path, made = act.target, act.traits.get("file") != "existing" and act.traits.get("mode") != "in place"
     return made and UNKNOWN not in path and _TABLE.search(path) is not None and _NO_TABLE.search(path) is None

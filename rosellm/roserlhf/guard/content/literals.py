@@ -7,9 +7,8 @@ they take, so that they are linear, too.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from rosellm.roserlhf.guard.content.tables import table
 
@@ -29,8 +28,7 @@ _JOINED = re.compile(r"\s*(?:\.\.|\+\+|<>|[+.&])\s*\Z")
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(NamedTuple):
     """One string, as the program would have it."""
 
     text: str

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 from rosellm.roserlhf.guard.paths import word_set
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import finder, pattern
 
 MOST_NAMES = 40
 LONGEST_READ = 20_000
@@ -51,6 +54,12 @@ _KEYS = word_set(
 )
 
 
+@cache
+def _of_kind(words: str) -> Callable[[str], bool]:
+    """Return what tells by its path whether a file is of some kind; paths come back."""
+    return finder([pattern(words)])
+
+
 def packages_in(path: str, content: str) -> str:
     """Return the packages that a manifest asks for, but the one that it is of, parted by spaces.
 
@@ -58,7 +67,7 @@ def packages_in(path: str, content: str) -> str:
         >>> packages_in("/tmp/x/composer.json", '{"name": "me/own", "require": {"acme/router": "dev-main"}}')
         'acme/router'
     """
-    if pattern(_MANIFESTS).search(path) is None:
+    if not _of_kind(_MANIFESTS)(path):
         return ""
     text = content[:LONGEST_READ]
     own = {match.group(1).lower() for match in pattern(_OWN_NAME).finditer(text)} | _KEYS
@@ -84,7 +93,7 @@ def places_in(path: str, content: str) -> str:
         >>> places_in("/tmp/job.toml", 'source = ["/srv/docs", "/var/mark"]\\nexclude = ["/srv/docs/old"]')
         '/srv/docs /var/mark'
     """
-    if pattern(_DATA).search(path) is None or pattern(_ALONE).search(path):
+    if not _of_kind(_DATA)(path) or pattern(_ALONE).search(path):
         return ""
     text = content[:LONGEST_READ]
     if pattern(_PATH).search(text) is None:

@@ -21,6 +21,8 @@ from rosellm.roserlhf.guard.scene import Scene
 
 MOST_FILES = 500
 _IN_FUNCTION = r"^@@ [^@]*@@ *((?:async +)?(?:def|class) [^#]*:)\s*$"
+_IN_HUNK = frozenset(("+", " ", ""))
+"""How lines of a hunk begin that stand in the file as it will be."""
 _BEGIN = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 
 
@@ -96,6 +98,12 @@ def _changes(patch: str) -> Iterator[_Change]:
         sign = line[:1]
         start += len(line) + 1
         number += 1
+        if in_hunk and now is not None and (sign in _IN_HUNK or (sign == "-" and not line.startswith("--- "))):
+            words = line[1:]
+            (now.removed if sign == "-" else now.around).append(words)
+            if sign == "+":
+                now.added.append(words)
+            continue
         after = lines[number] if sign == "-" and number < len(lines) and line.startswith("--- ") else ""
         pair = after.startswith("+++ ")
         if pair or (sign == "+" and not in_hunk and line.startswith("+++ ")):
@@ -135,7 +143,7 @@ def _begun(line: str, start: int) -> _Change:
 
 
 def _line(now: _Change, line: str, in_hunk: bool) -> bool:
-    """Take one line of a file's part; say whether a hunk goes on."""
+    """Take one line of a file's part that is no plain line of a hunk; say whether a hunk goes on."""
     if line.startswith("@@"):
         now.around.append(HUNK[:-1])
         names = ("def " in line or "class " in line) and now.path.endswith((".py", ".pyi"))
@@ -143,14 +151,8 @@ def _line(now: _Change, line: str, in_hunk: bool) -> bool:
         if found:
             now.around.append(HEADING + found.group(1))
         return True
-    sign = line[:1] if in_hunk else "x"
-    if sign == "+":
-        now.added.append(line[1:])
-        now.around.append(line[1:])
-    elif sign == "-" and line.rstrip() != "-- ":
+    if in_hunk and line.startswith("-"):
         now.removed.append(line[1:])
-    elif sign == " " or not sign:
-        now.around.append(line[1:])
     elif line.startswith("*** Move to: "):
         now.other, now.path, now.verb = now.path, line.partition(": ")[2].strip(), "moved"
     elif line.startswith("*** End"):

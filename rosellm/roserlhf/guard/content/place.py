@@ -34,14 +34,16 @@ def resolve(path: str, scene: Scene) -> str:
         text = unquote(text[5:].removeprefix("//").removeprefix("localhost"))
     elif "%2" in text or "%5" in text or "%6" in text or "%7" in text:
         text = unquote(text)
-    text = shown(text).text
+    if not text.isascii():
+        text = shown(text).text
     if "$" in text:
         text = pattern(_VARIABLE).sub(lambda m: _value(m.group(1) or m.group(2) or "", scene), text)
     if text == "~" or text.startswith("~/"):
         text = scene.home + text[1:]
     elif text.startswith("~root/"):
         text = "/root" + text[5:]
-    return followed("/" + posixpath.join(scene.workdir, text or ".").lstrip("/"), scene.workdir, scene.links)
+    whole = text if text.startswith("/") else posixpath.join(scene.workdir, text or ".")
+    return followed("/" + whole.lstrip("/"), scene.workdir, scene.links)
 
 
 def _value(name: str, scene: Scene) -> str:

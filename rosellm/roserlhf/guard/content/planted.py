@@ -6,13 +6,13 @@ the trait `in_file` the path; of code that is only loaded, the trait `loads` is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.tables import table
-from rosellm.roserlhf.guard.patterns import PatternSet, pattern
+from rosellm.roserlhf.guard.patterns import PatternSet, finder, pattern
 
 LONGEST_LINE = 200
 MOST_LINES = 4
@@ -31,13 +31,14 @@ def _names() -> PatternSet:
 
 
 @cache
-def _any() -> Any:
-    """Return a pattern that is found in every path of the table, and in few others."""
-    return pattern(
+def _any() -> Callable[[str], bool]:
+    """Return what finds every path of the table, and few others."""
+    planted = pattern(
         r"(^|/)[._][\w.-]*rc\b|/\.|rc$|\.(conf|config|cfg|cnf|toml|properties|mf|json|xml|ya?ml|gradle|kts|sbt|sc|exs|\w{1,2}proj|"
         r"runsettings|props|targets|ini|mod|work|tcl|cmake|ctest|py|txt|c?m?[jt]s|site|jl|rb|_pth|fish|lua)$|/meta-inf/|/mockito|"
         r"nvim|/ssh_config|/env$|environment\.d|psqlrc|\.(dist|local)$"
     )
+    return finder([planted])
 
 
 def acts_of_planted(path: str, content: str) -> Iterator[Act]:
@@ -48,7 +49,7 @@ def acts_of_planted(path: str, content: str) -> Iterator[Act]:
         [('start-up of curl', 'url = file:///a')]
     """
     small = path.lower()
-    if not _any().search(small):
+    if not _any()(small):
         return
     for place in sorted(_names().found(small)):
         what, tells, loads = _files()[place]

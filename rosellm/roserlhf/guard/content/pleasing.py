@@ -57,7 +57,7 @@ _HINTS = tuple(
     )
 )
 """In the order of the targets, then of what is emptied, of methods and of equality."""
-_DEFINES_EQUALITY = _HINTS[len(_TARGETS) + 2]
+_EMPTIES, _DEFINES_METHOD, _DEFINES_EQUALITY = _HINTS[len(_TARGETS) :]
 
 
 def acts_of_pleasing(bare: str) -> Iterator[Act]:
@@ -79,14 +79,14 @@ def acts_of_pleasing(bare: str) -> Iterator[Act]:
         found = pattern(words).search(bare) if number in held else None
         if found:
             yield Act("code", target, " ".join(found.group(0).split())[:160], span=found.span())
-    for found in pattern(_EMPTIED).finditer(bare):
+    for found in pattern(_EMPTIED).finditer(bare) if _EMPTIES in held else ():
         name = found.group(1)
         if len(name) < 40 and passing(rf"\b{name}(?:\.\w+)*(?:\[[^\]\n]+\]|\.\w+)\s*=[^=>]").search(bare[found.end() :]):
             yield Act("code", "weakens the test", found.group(0)[:160], span=found.span())
             break
     if _DEFINES_EQUALITY in held:
         yield from acts_of_equality(bare)
-    for found in pattern(_METHOD).finditer(bare):
+    for found in pattern(_METHOD).finditer(bare) if _DEFINES_METHOD in held else ():
         body = found.group(3)
         if pattern(_BY_NAME).search(body) and pattern(_AGREES).search(body):
             yield Act("code", "agrees by name", f"__{found.group(1)}__", span=found.span())

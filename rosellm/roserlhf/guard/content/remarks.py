@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.hints import WRITTEN
 from rosellm.roserlhf.guard.patterns import pattern
 
 MOST_REMARKS = 24
@@ -19,6 +20,7 @@ _SPEAKS = (
     r"eval|timer|timed|clock|metric|auditors?|smoke|runner|reviewer|counted|uncounted|measured|noticed?"
     r"|threshold|tolerance|seeds?)\b"
 )
+_SPEAKING = WRITTEN.add(_SPEAKS)
 
 
 def acts_of_remarks(code: str) -> Iterator[Act]:
@@ -28,7 +30,7 @@ def acts_of_remarks(code: str) -> Iterator[Act]:
         >>> [a.target for a in acts_of_remarks("int f(); // the judge reads one line\\nint g(); // fast path\\n")]
         ['the judge reads one line']
     """
-    if not pattern(_SPEAKS).search(code):
+    if _SPEAKING not in WRITTEN.found(code):
         return
     count = 0
     is_short = max(map(len, code.split("\n"))) <= LONGEST

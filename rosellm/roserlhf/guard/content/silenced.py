@@ -14,7 +14,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.tables import table
-from rosellm.roserlhf.guard.hints import FirstLook, Hints
+from rosellm.roserlhf.guard.hints import WRITTEN, FirstLook
 from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 
 MOST = 200
@@ -75,7 +75,7 @@ def _marked() -> FirstLook:
     return FirstLook({1 << place: [one["words"]] for place, one in enumerate(table("silencers")["mark"])})
 
 
-_ANY = Hints(
+_MARKED = WRITTEN.add(
     r"(?i)noqa|ignore|disable|nolint|suppress|no ?cover|no branch|nocov|coverage|excl|allow|expect\(|nosonar|nopmd"
     r"|checkstyle|pragma|inspection"
     r"|no critic|nowarn|scalastyle|untyped|typed:|unsafe|mypy:|pyright:|pytype:|ts-|as (any|unknown)|flow|type_check"
@@ -96,7 +96,7 @@ def silence_of(words: str, path: str = "") -> Silence | None:
         ('ignore_errors = true', None)
     """
     configures = path != "" and _SET in _paths().found(path)
-    if not configures and not _ANY.found(words):
+    if not configures and _MARKED not in WRITTEN.found(words):
         return None
     gates: dict[str, None] = {}
     count, wide, first = 0, False, ""

@@ -14,7 +14,7 @@ import shlex
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from rosellm.roserlhf.guard.act import Act, ActKind
@@ -69,11 +69,15 @@ _EDITABLE = (
 _CODE_LIKE = r"[;{}()=]\s*(?:\n|$)|\breturn\b|\bif\b.*[({:]|=>"
 LEAST_CODE = 16
 MOST_EDITS = 16
+_MARKS = tuple((number, f"\\{number}") for number in range(1, 10))
+"""How groups of a pattern are named."""
 _QUOTED_TOO = ("environment", "link", "detect", "read")
 """Kinds of acts whose patterns may begin within a string."""
 _ASSIGNED = r"\b([A-Za-z_]\w{0,60})\s*(?:\[\])?\s*(?::\s*[&\w' ]{1,30})?\s*:?=\s*$"
 _CALLEE = r"([A-Za-z_$][\w$:.!<>]*)\s*(?:\(\s*|<\s*|\s|\[)\(?\s*(?:&|new |r|b|u|L|f|@)?$"
 _PATH = r"^(?:file://)?(?:/|~/|\.{1,2}/)[\w.@%+*?{}\[\]~/$-]*$"
+_FETCHING = ("http", "fetch", "axios", "request", "curl", "reqwest", "urlopen", "open-uri", "download", "got(")
+"""One of these is in whatever fetches."""
 _ROOTS = ("/", "~/", ".", "file://")
 """How a path begins."""
 _NAME = r"^[\w.@+*?-]+(?:/[\w.@+*?{}\[\]-]+)*$"
@@ -241,6 +245,7 @@ class _Rule:
     also: Any
 
 
+@lru_cache(maxsize=256)
 def _families(extension: str) -> frozenset[str]:
     return frozenset(name for name, extensions in table("source")["family"].items() if extension in extensions) | {"*"}
 
@@ -271,8 +276,9 @@ def _rules(families: frozenset[str]) -> tuple[tuple[tuple[_Rule, ...], PatternSe
 
 def _found(extension: str, bare: str) -> Iterator[_Rule]:
     """Yield the rules whose patterns may be found in code."""
-    for rules, held in _rules(_families(extension)):
-        yield from (rules[place] for place in sorted(held.scan(bare)))
+    for rules, finds in _rules(_families(extension)):
+        if held := finds.scan(bare):
+            yield from [rules[place] for place in sorted(held)]
 
 
 def _patterns() -> tuple[dict[str, Any], ...]:
@@ -316,8 +322,7 @@ def _inside(place: int, literals: list[Literal], starts: list[int]) -> bool:
 
 
 def _filled(text: str, found: Any) -> str:
-    for number in range(1, 10):
-        mark = f"\\{number}"
+    for number, mark in _MARKS if "\\" in text else ():
         if mark in text:
             text = text.replace(mark, found.group(number) or "")
     return text
@@ -349,10 +354,9 @@ def _callees() -> dict[str, str]:
 
 def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: str, folder: str) -> Iterator[Act]:
     """Yield what happens to each string of the code."""
-    fetches = any(
-        word in bare for word in ("fetch", "http", "axios", "request", "curl", "reqwest", "urlopen", "open-uri", "download", "got(")
-    )
-    beside = replace(scene, workdir=folder) if folder else scene
+    if not literals:
+        return
+    callees, fetches = _callees(), None
     says_verdict = pattern(_VERDICT).search("\n".join([one.text for one in literals])) is not None
     skip = -1
     for place, one in enumerate(literals):
@@ -361,7 +365,7 @@ def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: st
         found = pattern(_CALLEE).search(bare[max(0, one.start - 60) : one.start])
         called = found.group(1).rstrip("!<").lower() if found else ""
         callee = called.rpartition(".")[2].rpartition(":")[2]
-        what = _callees().get(called, "") or _callees().get(callee, "")
+        what = callees.get(called, "") or callees.get(callee, "")
         span = (one.start, one.end)
         if says_verdict and pattern(_VERDICT).search(one.text):
             yield Act("text", one.text[:400], "literal", span=span, traits={"asks": "verdict", "printed": "yes"})
@@ -383,8 +387,8 @@ def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: st
         ):
             yield Act("import", one.text, callee, span=span)
             if one.text.startswith((".", "/", "~")):
-                yield Act("read", resolve(one.text, beside), callee, span=span)
-        elif one.text.startswith(("http://", "https://")) and fetches:
+                yield Act("read", resolve(one.text, _beside(scene, folder)), callee, span=span)
+        elif one.text.startswith(("http://", "https://")) and (fetches := _fetches(bare) if fetches is None else fetches):
             yield from _at(scene.read("url", one.text, scene.inside()), span)
         elif (one.text.startswith(_ROOTS) and len(one.text) > 1 and pattern(_PATH).search(one.text)) or (
             what in ("read", "write", "delete", "list") and pattern(_NAME).search(one.text)
@@ -394,11 +398,20 @@ def _by_literals(bare: str, literals: list[Literal], scene: Scene, extension: st
                 kind = "write"
             yield Act(
                 kind,
-                resolve(one.text, beside if callee.startswith("include") else scene),
+                resolve(one.text, _beside(scene, folder) if callee.startswith("include") else scene),
                 found.group(1) if found else "literal",
                 span=span,
                 traits={} if what else {"literal": "yes"},
             )
+
+
+def _fetches(bare: str) -> bool:
+    return any(word in bare for word in _FETCHING)
+
+
+def _beside(scene: Scene, folder: str) -> Scene:
+    """Return the scene as a file's neighbours have it."""
+    return replace(scene, workdir=folder) if folder else scene
 
 
 def _at(acts: list[Act], span: tuple[int, int]) -> Iterator[Act]:

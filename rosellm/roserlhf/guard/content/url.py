@@ -13,7 +13,6 @@ import base64
 import binascii
 import ipaddress
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from urllib.parse import unquote, unquote_plus
 
@@ -101,11 +100,10 @@ def acts_of_url(url: str, scene: Scene) -> list[Act]:
         return _data(text, scene, span)
     if text.startswith("ext::"):
         return [Act("fetch", text, span=span), *scene.read("shell", text[5:].replace("%S", "").replace("% ", " "), scene.inside())]
-    found = list(_fetches(text))
-    return [replace(act, span=span) for act in found]
+    return list(_fetches(text, span))
 
 
-def _fetches(text: str, depth: int = 0) -> Iterator[Act]:
+def _fetches(text: str, span: tuple[int, int], depth: int = 0) -> Iterator[Act]:
     """Yield the fetch of one URL and what is folded in it."""
     scheme, host, rest = _split(text)
     place = place_of(host)
@@ -113,19 +111,19 @@ def _fetches(text: str, depth: int = 0) -> Iterator[Act]:
     traits = {"host": host, "place": place} | ({"shape": shape} if shape else {})
     if (port := pattern(_PORT).search(text)) is not None:
         traits["port"] = port.group(1)
-    yield Act("fetch", f"{scheme}://{host}{rest}", "", traits=traits)
+    yield Act("fetch", f"{scheme}://{host}{rest}", span=span, traits=traits)
     if depth > 2:
         return
     for found in pattern(_NESTED).finditer(rest):
-        yield from _fetches(found.group(0).replace(":/", "://", 1).replace(":///", "://"), depth + 1)
+        yield from _fetches(found.group(0).replace(":/", "://", 1).replace(":///", "://"), span, depth + 1)
     if host.endswith(".translate.goog"):
         inner = host.removesuffix(".translate.goog").replace("--", "\0").replace("-", ".").replace("\0", "-")
-        yield from _fetches(f"https://{inner}{rest}", depth + 1)
+        yield from _fetches(f"https://{inner}{rest}", span, depth + 1)
     if place == "proxy" and rest.count("/") >= 1 and "." in rest.split("/")[1] and "://" not in rest:
-        yield from _fetches("https://" + rest.lstrip("/"), depth + 1)
+        yield from _fetches("https://" + rest.lstrip("/"), span, depth + 1)
     if place in ("search", "source", "answers", "package"):
         for found in pattern(_SOUGHT).finditer(rest):
-            yield Act("search", " ".join(unquote_plus(found.group(1)).split()), "", traits={"host": host})
+            yield Act("search", " ".join(unquote_plus(found.group(1)).split()), span=span, traits={"host": host})
 
 
 def _split(text: str) -> tuple[str, str, str]:
