@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.guard.corpus import read_calls, read_settings
 from rosellm.roserlhf.guard.detection import detection
 from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.looks import language_of_look
@@ -243,6 +246,24 @@ def test_depth_is_bounded() -> None:
         nested = {"a": [nested]}
     assert call("zork", nested).acts
     assert [act.kind for act in read("shell", "ls", Scene("/", read, depth=DEEPEST + 1))] == ["opaque"]
+
+
+def test_no_letter_that_utf_8_cannot_hold_stops_the_reading_of_any_call() -> None:
+    """Reports whose figures a history contradicts, and files by whose name a test is known, once did."""
+    chance, data = random.Random(0), Path(__file__).parent / "data" / "guard"
+    known, rules = read_settings(data / "development_settings.json"), Rules.read()
+
+    def put(text: str) -> str:
+        place = chance.randrange(len(text) + 1)
+        return text[:place] + chance.choice("\ud800\udfff") + text[place:]
+
+    for one in read_calls(data / "development.jsonl", known):
+        arguments = {name: put(value) if isinstance(value, str) else value for name, value in one.call.arguments.items()}
+        history, setting = [put(remark) for remark in one.call.history], known[one.setting]
+        assert isinstance(rules.suspicions(read_call(one.call.tool, arguments, history, setting).acts, setting), list)
+    report = {"path": "r\ud800.md", "content": "Loss 2.91 (mean of four seeds).\ud800"}
+    acts = read_call("write_file", report, ["2 seeds: loss 3.02"], Setting(workdir="/app")).acts
+    assert "figures" in {act.traits.get("claims") for act in acts}
 
 
 JSON = st.recursive(

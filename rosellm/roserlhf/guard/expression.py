@@ -107,10 +107,10 @@ class Expression:
     def _wide(self, text: str, start: int, end: int | None) -> Iterator[Found]:
         """Yield the places in a text of which some characters are several bytes."""
         match, anywhere = self._match, self._anywhere
-        data = text.encode()
+        data = text.encode(errors="replace")  # a lone surrogate, one character for one
         known = min(start, len(text))  # characters before `passed`
-        at = passed = len(text[:known].encode()) if known else 0
-        stop = len(data) if end is None or end >= len(text) else len(text[: max(0, end)].encode())
+        at = passed = len(text[:known].encode(errors="replace")) if known else 0
+        stop = len(data) if end is None or end >= len(text) else len(text[: max(0, end)].encode(errors="replace"))
         if at > stop:
             return
         spans = match(anywhere, data, at, stop)

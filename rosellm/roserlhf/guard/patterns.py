@@ -218,7 +218,7 @@ class PatternSet:
 
     def scan(self, text: str) -> frozenset[int]:
         """Return the indices of the patterns that are found in a text."""
-        found = self._match(text.encode()) if self._match is not None else None
+        found = self._match(text.encode(errors="replace")) if self._match is not None else None
         return frozenset(found) if found else _NONE
 
 

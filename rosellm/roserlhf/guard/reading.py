@@ -115,7 +115,7 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
         if piece.text and piece.language not in _NO_WORDS:
             before = readable(piece.before[:LONGEST])
             for act in acts_of_words(_words_of(piece), piece.language in _CODE, piece.language in _PROSE, before):
-                act = _placed(act, readable(piece.argument), 0, {"in_file": resolve(piece.path, scenes[0])} if piece.path else None)
+                act = _placed(act, readable(piece.argument), 0, {"in_file": resolve(readable(piece.path), scenes[0])} if piece.path else None)
                 found.setdefault(_key(act), act)
     claims = [key for key, act in found.items() if "claims" in act.traits]
     if claims and not is_contested(past):
@@ -170,14 +170,14 @@ def _contradicted(tool: str, arguments: Any, found: Mapping[Any, Act], history: 
         return []
     texts = []
     if family_of(tool) == "submit" and isinstance(arguments, Mapping):
-        texts = [(str(name), value) for name, value in arguments.items() if isinstance(value, str)]
+        texts = [(readable(str(name)), value) for name, value in arguments.items() if isinstance(value, str)]
     for act in found.values():
         if act.kind == "write" and act.target.lower().endswith(_REPORTS):
             whole = arguments.get(act.argument) if isinstance(arguments, Mapping) else None
             texts.append((act.argument, act.traits.get("content") or (whole if isinstance(whole, str) and act.via == () else "")))
     if not texts or not any(_tells_how_often(str(one)) for one in history[-MOST_REMARKS:]):
         return []
-    said = [(name, contradiction(text, history)) for name, text in texts if text]
+    said = [(name, contradiction(readable(text), history)) for name, text in texts if text]
     return [Act("text", one, "said", name, traits={"claims": "figures"}) for name, one in said if one]
 
 
