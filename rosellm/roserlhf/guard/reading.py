@@ -115,7 +115,8 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
         if piece.text and piece.language not in _NO_WORDS:
             before = readable(piece.before[:LONGEST])
             for act in acts_of_words(_words_of(piece), piece.language in _CODE, piece.language in _PROSE, before):
-                act = _placed(act, readable(piece.argument), 0, {"in_file": resolve(readable(piece.path), scenes[0])} if piece.path else None)
+                inside = {"in_file": resolve(readable(piece.path), scenes[0])} if piece.path else None
+                act = _placed(act, readable(piece.argument), 0, inside)
                 found.setdefault(_key(act), act)
     claims = [key for key, act in found.items() if "claims" in act.traits]
     if claims and not is_contested(past):
