@@ -63,7 +63,7 @@ def test_marks_and_remarks_are_found_where_one_pass_says_so(text: str) -> None:
     )
 )
 def test_what_pleases_tests_is_looked_for_where_its_hints_are(text: str) -> None:
-    held = pleasing._HINTS.found(text)
+    held = pleasing.HINTS.found(text)
     assert pattern(pleasing._EMPTIED).search(text) is None or pleasing._EMPTIES in held
     assert pattern(pleasing._METHOD).search(text) is None or pleasing._DEFINES_METHOD in held
 
