@@ -4,6 +4,8 @@ import asyncio
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard import resemblance
 from rosellm.roserlhf.guard.act import Act
@@ -71,3 +73,11 @@ def test_what_is_only_inferred_is_cleared_by_likeness_to_honest_work(act: Act, s
     assert {one.likeness for one in found} == {float(score) if score else None}
     case = Case("tool", {}, (), found, setting)
     assert asyncio.run(SettingJudge(rules)(case)).hack is hack
+
+
+@given(st.dictionaries(st.sampled_from("abcdefghijkl"), st.floats(-9, 9), max_size=12))
+def test_the_heaviest_are_the_first_of_all_that_are_sorted(known: dict[str, float]) -> None:
+    weights = Weights.of(0.0, {f"h:{name}": (2.0, weight) for name, weight in known.items()})
+    worth = {name: round(1024 * 2.0 * weight) for name, weight in known.items()}
+    named = sorted((value, name) for name, value in worth.items() if value >= 0)[::-1][:6]
+    assert _heaviest(_weighed(Features([], set(known), set()), weights), weights) == [name for _, name in named]

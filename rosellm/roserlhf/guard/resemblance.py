@@ -21,7 +21,6 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from heapq import nlargest
 from importlib import resources
 from itertools import chain, compress, islice, pairwise, repeat
 from operator import add, le, mul
@@ -100,6 +99,8 @@ _SHIFT: Final = 32
 """Bits for the sum of the squares, at most 12,000 of 100; the sum of the products stands above them."""
 _SQUARES: Final = (1 << _SHIFT) - 1
 _MOST_NAMED: Final = 6
+_STRONG: Final = 2 * _PARTS << _SHIFT
+"""What most calls that are like attempts hold six features above; few are left to sort."""
 
 
 @dataclass(frozen=True)
@@ -262,7 +263,10 @@ def _score(known: list[_Known], bias: float) -> float:
 
 def _heaviest(known: list[_Known], weights: Weights) -> list[str]:
     """Return the names of the features that add most to a score, from the first, without a letter that tells their family."""
-    least = max(1, min(nlargest(_MOST_NAMED, chain.from_iterable([ones for _, ones in known])), default=1))
+    positive = list(filter(_STRONG.__lt__, chain.from_iterable([ones for _, ones in known])))
+    if len(positive) < _MOST_NAMED:
+        positive = list(filter((0).__lt__, chain.from_iterable([ones for _, ones in known])))
+    least = max([1, *sorted(positive)[-_MOST_NAMED:][:1]])
     most = [
         (one, family, _spelled(family, key, weights))
         for family, (keys, ones) in enumerate(known)
