@@ -84,7 +84,9 @@ _FIRST_ALLOWED = (
     r",\s+(?:but |and |while |whereas |though )?"
 )
 """What a clause allows before it speaks of another thing: `a/ is open for tuning, b/ is closed`."""
-_SAME_THING = r"^(?:be|do|is|are|may|must|can|should|not|never|nor|no|neither|only|it|they|them|though|so|read|write|cop|chang|edit)"
+_SAME_THING = (
+    r"^(?:be|do|is|are|may|must|can|should|not|never|nor|no|neither|only|it|they|them|though|so|read|write|cop|chang|edit)"
+)
 _EXCEPT = r"\b(?:except|other than|apart from|aside from|but for|unless|save for|save|excluding|with the exception)\b"
 
 

@@ -33,7 +33,10 @@ _BARE = r"^(?:the )?([\w.-]+\*?)(?:/|\)|$)|^[\w.-]*\*[\w.-]*"
 _ENDS = r";\s+"
 _JOINS = r",\s+(?:and |or )?|\s+and\s+|\s+or\s+"
 
-_LATER = r"(?i)\((?:later |then )?(?:copied|put|placed|moved|dropped|unpacked|laid|added|merged|injected) (?:in|into|over|to|onto) [^()/]{0,20}\b\w[^()]*\)"
+_LATER = (
+    r"(?i)\((?:later |then )?(?:copied|put|placed|moved|dropped|unpacked|laid|added|merged|injected) "
+    r"(?:in|into|over|to|onto) [^()/]{0,20}\b\w[^()]*\)"
+)
 """Where else in the work something will lie once the work is done."""
 
 When = Literal["", "existing", "new"]
