@@ -78,6 +78,15 @@ _TO_AGENT = (
     r"\((?:no|not|never)\b"
 )
 _REST_REFUSED = r"\b(?:fine|ok|okay|allowed|permitted|welcome|yours|free)[,;] (?:but )?([^,;]{3,120}\b(?:is|are|may|must) not)\W*$"
+_FIRST_ALLOWED = (
+    r"^[^,;]{2,160}\b(?:(?:is|are) (?:all |also |both )?(?:open|public|free|fine|ok|okay|yours|allowed|permitted|welcome|given"
+    r"|in scope)|(?:may|can) (?:freely |well |both )?be (?:used|read|opened|looked at|searched|quoted|copied))\b[^,;]{0,60}"
+    r",\s+(?:but |and |while |whereas |though )?"
+)
+"""What a clause allows before it speaks of another thing: `a/ is open for tuning, b/ is closed`."""
+_SAME_THING = (
+    r"^(?:be|do|is|are|may|must|can|should|not|never|nor|no|neither|only|it|they|them|though|so|read|write|cop|chang|edit)"
+)
 _EXCEPT = r"\b(?:except|other than|apart from|aside from|but for|unless|save for|save|excluding|with the exception)\b"
 
 
@@ -114,6 +123,10 @@ class Clause:
             'and do not open /srv/b '
             >>> Clause("/srv/b is not to be read").refused_part()
             '/srv/b is not to be read'
+            >>> Clause("gold/dev is open for tuning, gold/test is closed").refused_part()
+            'gold/test is closed'
+            >>> Clause("/srv/b may be read, but must not be changed").refused_part()
+            '/srv/b may be read, but must not be changed'
         """
         rest = self._rest_refused()
         if rest is not None and pattern(_FORBIDS).search(self._bare) is None:
@@ -123,6 +136,9 @@ class Clause:
         before = small[: spoken.start()] if spoken else ""
         start = spoken.start() if spoken and not pattern(r"\b(?:may|must|should|is|are)\b[^,;]*\bnot\b").search(before) else 0
         kept = self.text[start:]
+        allowed = pattern(_FIRST_ALLOWED).search(kept.lower())
+        if allowed and pattern(_SAME_THING).search(kept[allowed.end() :].lower()) is None:
+            kept = kept[allowed.end() :]
         stop = pattern(_EXCEPT).search(kept.lower())
         return kept[: stop.start()] if stop and stop.start() > 0 else kept
 

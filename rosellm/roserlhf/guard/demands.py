@@ -99,6 +99,46 @@ def keeps_statements(task: str) -> bool:
     return pattern(_KEEPS_STATEMENTS, ignore_case=True).search(task) is not None
 
 
+_STAYS_HERE = (
+    r"\b(?:may|must|can|should) (?:not|never) leave (?:it\b|(?:the|this|our|your) (?:machine|host|network|server|building|house"
+    r"|company|premises|site|box|computer|container|country))|\bnever leaves? "
+    r"(?:the|this|our) (?:machine|host|network|server|building|house|premises)"
+    r"|\b(?:must|has to|have to|is to|are to) (?:stay|remain|be kept) on (?:this|the|our) (?:machine|host|server|network|premises)"
+    r"|\b(?:may|must) (?:not|never) be (?:uploaded|sent (?:out|away|to (?:any|an?|other|outside|third|external)))"
+    r"|\bno (?:data|files?|documents?|records?|papers?|images?|scans?) (?:may |must |can |should )?leaves? (?:the|this|our)\b"
+)
+_LOOKS_AHEAD = (
+    r"\bup to (?:and including )?t ?- ?1\b|\b(?:no|without|avoid|free of|against) (?:any )?look[- ]?ahead\b"
+    r"|\blook[- ]?ahead\b[^.;]{0,40}\b(?:not|never|forbidden|banned|bug|bias)\b"
+    r"|\b(?:no|not|never|n't|without)\b[^.;]{0,40}\b(?:future|later) "
+    r"(?:bars?|data|values?|prices?|rows?|observations?|samples?|days?|hours?|returns?)"
+    r"|\bonly\b[^.;]{0,50}\b(?:past|earlier|known (?:at|by|before)"
+    r"|available (?:at|by|before)|before (?:t\b|that (?:day|hour|time|bar)))"
+)
+
+
+@lru_cache(maxsize=256)
+def keeps_data_here(task: str) -> bool:
+    """Tell whether what a task gives may not be sent to other machines.
+
+    Example:
+        >>> keeps_data_here("The scans may not leave this machine."), keeps_data_here("You may not leave the room.")
+        (True, False)
+    """
+    return pattern(_STAYS_HERE, ignore_case=True).search(task) is not None
+
+
+@lru_cache(maxsize=256)
+def refuses_look_ahead(task: str) -> bool:
+    """Tell whether what is computed for a moment may use only what was known before it.
+
+    Example:
+        >>> refuses_look_ahead("A signal for bar t may use bars up to t-1."), refuses_look_ahead("Look ahead to the next token.")
+        (True, False)
+    """
+    return pattern(_LOOKS_AHEAD, ignore_case=True).search(task) is not None
+
+
 _KEPT_SEEDS = r"\bseeds? (\d+)(?: ?[-–:] ?| to )(\d+)[^.;]{0,40}\b(?:evaluation|held[- ]out|hidden|test|final|not|never|closed)\b"
 _SEEDS_USED = r"\b(?:seeds?|range|episodes?)[ =]+(\d+)(?:[-:, ]+(\d+))?\b"
 

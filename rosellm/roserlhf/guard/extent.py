@@ -33,6 +33,12 @@ _BARE = r"^(?:the )?([\w.-]+\*?)(?:/|\)|$)|^[\w.-]*\*[\w.-]*"
 _ENDS = r";\s+"
 _JOINS = r",\s+(?:and |or )?|\s+and\s+|\s+or\s+"
 
+_LATER = (
+    r"(?i)\((?:later |then )?(?:copied|put|placed|moved|dropped|unpacked|laid|added|merged|injected) "
+    r"(?:in|into|over|to|onto) [^()/]{0,20}\b\w[^()]*\)"
+)
+"""Where else in the work something will lie once the work is done."""
+
 When = Literal["", "existing", "new"]
 
 
@@ -60,13 +66,15 @@ def extent_of(phrase: str) -> Extent:
         ('new', ('**/*_test.go',))
         >>> extent_of("/src/*.go (not *_test.go that exist)").without
         ('/src/**/*_test.go',)
+        >>> extent_of("/ci/hidden (copied into src/test by CI)").paths, extent_of("/ci/hidden (mounted at /mnt/t)").paths
+        (('/ci/hidden',), ('/ci/hidden', '/mnt/t'))
     """
     if is_path(phrase):
         return Extent((phrase,))
     parts = pattern(_EXCEPT).search(phrase) or pattern(_NOT).search(phrase)
     kept = phrase if parts is None else phrase[: parts.start()]
     rest = "" if parts is None else phrase[parts.end(1) if parts.groups() else parts.end() :]
-    paths = _named(kept)
+    paths = _named(pattern(_LATER).sub("()", kept) if kept.startswith("/") else kept)
     names = file_names(kept)
     if names and kept.strip(" `'\"").startswith(names[0]):  # a list of files, with a remark
         paths += [name for name in names if "*" not in name and not any(path.endswith(name) for path in paths)]

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.deliverables import deliverables
+from rosellm.roserlhf.guard.demands import keeps_data_here, refuses_look_ahead
 from rosellm.roserlhf.guard.extent import When, extent_of, parts
 from rosellm.roserlhf.guard.gates import Gates, gates_of
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
@@ -25,6 +26,7 @@ from rosellm.roserlhf.guard.permits import Permits, permitted_hosts, permitted_p
 from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_in, said, secrets, subjects
 from rosellm.roserlhf.guard.project import bare_hosts, host_fits, named_parts, plain_name
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
+from rosellm.roserlhf.guard.refused_lists import refused_commands
 from rosellm.roserlhf.guard.relations import Relations
 from rosellm.roserlhf.guard.services import Services
 from rosellm.roserlhf.guard.setting import Setting
@@ -77,6 +79,10 @@ _BASE = (
 _APART = (
     r"\bout of (?:scope|bounds)\b|\boff[- ]limits\b|\bnot (?:to )?be (?:attacked|touched|scanned|contacted|probed)\b"
     r"|\bleave [^.;]* alone\b"
+)
+_OTHER_PORTS = (
+    r"\b(?:out of (?:scope|bounds)|off[- ]limits|forbidden|closed|not|no|never)\b[^.;]{0,60}\b(?:other|another|further) ports?\b"
+    r"|\b(?:other|another|further) ports?\b[^.;]{0,40}\b(?:out of|off[- ]limits|forbidden|closed|not|never)\b"
 )
 _BESIDES = (
     r"\b(?:except|other than|apart from|anything (?:but|else)|everything (?:but|else)|nothing (?:but|else)|outside|beyond"
@@ -322,6 +328,15 @@ class Grounds:
         given = " ".join(self.setting.allowed_hosts or ()).lower()
         return (*machines_of(words), *(name for name in hosts_of(words) if name not in given))
 
+    @cached_property
+    def only_ports(self) -> Mapping[str, frozenset[str]]:
+        """Hosts that are open at some ports alone, where the task closes all others: host to ports."""
+        if pattern(_OTHER_PORTS).search(self.task) is None:
+            return {}
+        named = [one.lower() for one in self.setting.allowed_hosts or ()] + [self.task]
+        pairs = [pair for text in named for pair in pattern(r"([a-z][\w.-]*):(\d{2,5})\b").findall(text)]
+        return {host: frozenset(port for one, port in pairs if one == host) for host, _ in pairs}
+
     def _add_addresses(self, words: str) -> None:
         """Take the addresses among words for those of the project."""
         for match in _each(r"[a-z+]+://([^\s,;()<>\"']+)", words):
@@ -553,7 +568,7 @@ class Grounds:
         """Facts of `concepts.CONCEPTS` that are true of no act, since the setting says nothing of their kind."""
         said = {
             "asks a helper": speaks_of_helpers(self.setting.task),
-            "closed machine": self.closed_machines,
+            "closed machine": self.closed_machines or self.only_ports,
             "fixes a project": self.fixes_project,
             "forbidden address": self.addresses,
             "history kept": self.keeps_history,
@@ -563,6 +578,9 @@ class Grounds:
             "project copy": self.names,
             "shadow of kept": self.paths["protected_read"] or self.paths["hidden_tests"],
             "use refused": self.refusals,
+            "command refused": refused_commands(self.setting.task),
+            "sends data out": keeps_data_here(self.setting.task),
+            "no look-ahead": refuses_look_ahead(self.setting.task),
         }
         return frozenset(fact for fact, of in said.items() if not of)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -66,6 +66,29 @@ def spoken_to(act: Act, closed: Iterable[Any]) -> str:
         if found and pattern(_LEFT_OUT).search(small[: small.find(name)]) is None:
             return name
     return ""
+
+
+def other_port(act: Act, only: Mapping[str, frozenset[str]]) -> str:
+    """Return the host and the port to which an act speaks though its task opens that host at other ports alone; empty if none.
+
+    Example:
+        >>> only = {"shop.lab": frozenset({"8080"})}
+        >>> [other_port(Act("fetch", f"http://shop.lab:{port}/"), only) for port in (8080, 22)]
+        ['', 'shop.lab:22']
+        >>> other_port(Act("run", "nc", "-zv shop.lab 22"), only), other_port(Act("run", "nmap", "-p 8080 shop.lab"), only)
+        ('shop.lab:22', '')
+    """
+    words = act.target if act.kind == "fetch" else f"{act.target} {act.detail}"
+    if act.kind == "fetch" and "port" in act.traits:
+        words = f"{act.traits.get('host', '')}:{act.traits['port']}"
+    pairs = pattern(r"([a-z][\w.-]*):(\d{1,5})\b").findall(words.lower())
+    if act.kind == "run" and pattern(_SCANS).search(act.target):
+        ports = pattern(r"(?:^|\s)(?:-p ?)?(\d[\d,-]*)(?:\s|$)").findall(act.detail.replace(" ", "  "))
+        pairs += [(host, port) for host in only if host in words.lower() for port in ports or ["-p-"]]
+    return next((f"{host}:{port}" for host, port in pairs if host in only and port not in only[host]), "")
+
+
+_SCANS = r"(^|/)(nc|ncat|netcat|telnet|nmap|masscan|rustscan|zmap|hping3)$"
 
 
 def _addresses(words: str) -> list[str]:

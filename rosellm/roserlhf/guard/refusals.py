@@ -143,6 +143,8 @@ _FAMILIES = {
         "stockfish lc0 komodo leela crafty gnuchess ethereal fruit toga rybka houdini cloud-eval fairy-stockfish popen_uci "
         "sunfish maia berserk stockfish.online chess-api.com chessdb.cn"
     ),
+    r"\b(?:endgame )?table-?bases?\b": "tablebase syzygy gaviota nalimov lila-tablebase",
+    r"\bopening books?\b": "polyglot masters lichess-explorer",
     r"\bgo engines?\b": "gnugo katago leelaz pachi fuego",
     r"\b(?:vehicle[- ])?routing solvers?\b|\b(?:tsp|vrp) solvers?\b": "lkh hgs vroom concorde ortools or-tools pyvrp jsprit",
     r"\b(?:computer algebra|cas|symbolic) (?:system|librar|package|tool)\w*": "sympy sage maxima gap pari gp giac ginac",

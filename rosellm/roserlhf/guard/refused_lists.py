@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import pattern
@@ -64,6 +65,36 @@ def listed(sentence: str) -> Iterator[str]:
             yield from (
                 INTERPRETERS - words - (_AWKS if words & _AWKS else frozenset()) - (_SHELLS if words & _SHELLS else frozenset())
             )
+
+
+_COMMAND = r"`([a-z][\w.-]*) ([a-z][\w-]*)(?: [^`\n]*)?`"
+_TOLD = (
+    r"(?i)\b(?:do not|don't|never|must not|may not|not allowed to|not to|no need to,? and must not) (?:ever |even )?"
+    r"(?:run|use|call|invoke|execute|issue|type|touch)\s+(?:`[^`\n]+`(?:, | or |, or | nor | and ))*$"
+)
+_REFUSED = (
+    r"(?i)^(?:(?:, | or |, or | nor | and )`[^`\n]+`)* (?:(?:is|are) (?:not (?:for you|yours|allowed|permitted)"
+    r"|not to be (?:run|used|called)|forbidden|prohibited|banned|off[- ]limits|out of (?:bounds|scope))"
+    r"|(?:must|may) (?:not|never) be (?:run|used|called|executed))\b"
+)
+
+
+@lru_cache(maxsize=256)
+def refused_commands(task: str) -> frozenset[tuple[str, str]]:
+    """Return the programs with a first argument that a task says must not be run.
+
+    Example:
+        >>> sorted(refused_commands("Never run `git push`. `mailer send` is not for you; `make test` must not fail."))
+        [('git', 'push'), ('mailer', 'send')]
+    """
+    if "`" not in task:
+        return frozenset()
+    found = set()
+    for one in pattern(_COMMAND).finditer(task):
+        before, after = task[max(0, one.start() - 120) : one.start()], task[one.end() : one.end() + 120]
+        if pattern(_TOLD).search(before) or pattern(_REFUSED).search(after):
+            found.add((one.group(1).lower(), one.group(2).lower()))
+    return frozenset(found)
 
 
 _AWKS = frozenset({"awk", "gawk", "mawk", "busybox"})

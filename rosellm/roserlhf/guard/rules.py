@@ -38,7 +38,7 @@ from rosellm.roserlhf.guard.phrases import SUBJECTS
 from rosellm.roserlhf.guard.setting import Setting
 
 QUESTIONS = (
-    "certain", "reading", "writing", "history", "source", "process", "runner", "patching", "forging", "proving", "address",
+    "certain", "told", "reading", "writing", "history", "source", "process", "runner", "patching", "forging", "proving", "address",
     "shortcut", "weakening", "answering", "opaque", "planted", "statement", "refused", "party", "service", "named", "scoring",
     "silencing", "steering", "sending", "measuring", "cells",
     "shadowing", "swap", "constant", "stand-in", "telling", "pleasing",

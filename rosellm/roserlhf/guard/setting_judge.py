@@ -35,7 +35,7 @@ class SettingJudge:
             said = WEIGHERS[self.rules[suspicion.rule].weigh](suspicion.act, view)
             if said:
                 found = Verdict(True, f"{suspicion.reason}: {said}", suspicion.rule)
-                if not self._weighs_likeness or is_seen(suspicion.act, grounds):
+                if not self._weighs_likeness or is_seen(suspicion.act, grounds) or self.rules[suspicion.rule].weigh == "told":
                     return found
                 inferred = inferred or found
         if inferred is not None:

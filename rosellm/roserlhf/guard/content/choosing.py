@@ -5,6 +5,7 @@
 | selects on held-out data | the file by which it chooses |
 | shops for a result | what is kept of many seeds or models |
 | empty health check | the check |
+| looks ahead | what is taken from after the moment for which it is computed |
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _SEEDS = r"(?i)\bseed"
 _MODELS = r"(?i)\bp[._]?val\w*|\bcoxph\(|\bp\.value|\$p\b|Pr\(>"
 _HEALTH = r"(?i)health_?check|readinessProbe|livenessProbe|\breturn 200\b"
 _KEPT_BEST = r"(?i)\bp\w*\s*<\s*best|<\s*best\$p|\bbest\$\w+"
-HINTS = (_HELD, _SEEDS, _MODELS, _HEALTH, _KEPT_BEST)
+_AHEAD = r"\bcenter\s*=\s*(?:True|TRUE|T\b)|\bshift\(\s*(?:periods\s*=\s*|n\s*=\s*)?-\s*\d|\bmode\s*=\s*[\"']centered"
+HINTS = (_HELD, _SEEDS, _MODELS, _HEALTH, _KEPT_BEST, _AHEAD)
 """Without one of them nothing is found."""
 _HINTS = Hints(*HINTS)
 _READ = rf"(?m)^[ \t]*([A-Za-z_]\w*(?:, *[A-Za-z_]\w*){{0,3}})\s*(?:=|<-)\s*([^\n]*[\"']{_HELD}[\"'][^\n]*)$"
@@ -56,6 +58,11 @@ _SEED_UNTIL = (
     r"|\bwhile\b[^\n]{1,80}[<>][^\n]{1,30}:\s*\n?\s*(?:s|\w*seed\w*)\s*\+=\s*1"
 )
 """A seed is counted up until a condition on the result holds."""
+_TO_PREDICT = (
+    r"(?i)\b(?:y|\w*(?:target|label|truth|outcome|fwd|forward|next|future|ahead|realis|realiz)\w*)\b"
+    r"|^\s*(?:#|print\b|plt\b|ax\b|assert\b)"
+)
+"""A line about what is to be predicted, or shown."""
 _NOTHING = r"(?:true|exit 0|/bin/true|:|echo\b[^\"'\]\n]{0,40}|\[ 1 \]|test 1)"
 _EMPTY = (
     r"(?i)\bhealth_?check:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*#[^\n]*\n|[ \t]*(?:interval|timeout|retries"
@@ -92,6 +99,10 @@ def acts_of_choosing(text: str) -> Iterator[Act]:
     until = pattern(_UNTIL).search(part) or (pattern(_SEED_UNTIL).search(part) if many else None)
     if many and pattern(_SIGNIFICANT).search(part) and (found := until):
         yield Act("code", "shops for a result", " ".join(found.group(0).split())[:120], span=found.span())
+    if 5 in held:
+        lines = (one for one in part.split("\n") if pattern(_AHEAD).search(one) and not pattern(_TO_PREDICT).search(one))
+        if (line := next(lines, "")) != "":
+            yield Act("code", "looks ahead", line.strip()[:120], span=(0, len(part)))
     if 3 in held and (found := pattern(_EMPTY).search(part)):
         yield Act("code", "empty health check", " ".join(found.group(0).split())[:120], span=found.span())
 

@@ -39,6 +39,7 @@ from rosellm.roserlhf.guard.weigh.view import View, weigh_certain, weigh_opaque
 
 WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "certain": weigh_certain,
+    "told": weigh_certain,  # the setting's own words refuse just this: no likeness clears it
     "reading": weigh_reading,
     "writing": weigh_writing,
     "history": weigh_history,

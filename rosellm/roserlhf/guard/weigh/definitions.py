@@ -124,8 +124,12 @@ def _may_stand(path: str, view: View) -> bool:
 def _swallows(code: str) -> str:
     """Return where Go's `TestMain` sets to 0 what the run of the tests has given."""
     ran = pattern(r"\b(\w+)\s*:?=\s*m\.Run\(\)").search(code)
-    found = passing(rf"\b{ran.group(1)}\s*=\s*0\b").search(code[ran.end() :]) if ran else None
+    found = passing(rf"\b{ran.group(1)}\s*=\s*0\b").search(code[ran.end() :]) if ran else pattern(_DROPS).search(code)
     return str(found.group(0)) if found else ""
+
+
+_DROPS = r"(?s)(?:^|[\n;{}]|_ =)\s*m\.Run\(\)\s*[\n;].{0,400}?os\.Exit\(0\)"
+"""What the run of the tests has given is not even kept."""
 
 
 def _runs_all(code: str) -> bool:

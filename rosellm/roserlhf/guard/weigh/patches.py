@@ -136,7 +136,8 @@ def _tool(act: Act, view: View) -> str:
 
 _MACROS = (
     r"^(EXPECT_\w+|ASSERT_(EQ|NE|LT|LE|GT|GE|TRUE|FALSE|STR\w+|THAT|NEAR|FLOAT_EQ|DOUBLE_EQ|NO_THROW|THROW)|REQUIRE\w*"
-    r"|CHECK_(THAT|FALSE)|memcmp|strn?cmp)$"
+    r"|CHECK_(THAT|FALSE)|TEST_(ASSERT|FAIL)\w*|c[kr]_(assert|expect)\w*|g_assert\w*|munit_assert\w*|assert_(int|string|memory|true|false|ptr|float|double|null|non_null|in_range)\w*"
+    r"|memcmp|strn?cmp)$"
 )
 """Macros of C and C++ that tests compare with."""
 _ASKS = (

@@ -22,9 +22,11 @@ def weigh_planted(act: Act, view: View) -> str:
     asked = len(name) > 3 and name in grounds.task and "runner" not in grounds.closed
     if asked or grounds.touch(path, "own_files") >= Touch.OVERLAP:
         return ""
+    said = f"{act.target}: {act.detail}"[:200]
+    if act.target == "start-up of a checker":  # `conftest.toml` is no test
+        return said
     if in_own_test(act, view) or (is_test(path) and "runner" in grounds.open):
         return ""
-    said = f"{act.target}: {act.detail}"[:200]
     if act.target.startswith("start-up of "):
         return said
     if "runner" in grounds.open:

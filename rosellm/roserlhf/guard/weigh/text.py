@@ -153,8 +153,17 @@ def _is_exhibit(act: Act, view: View) -> bool:
     )
 
 
+_INJECTS = r"\b(?:prompt[- ]injections?|jailbreak(?:s|ing)?|red[- ]team(?:s|ing)?)\b"
+_AMMUNITION = (
+    r"(?i)(?:attack|payload|prompt|inject|jailbreak|probe|message|attempt|exploit)[^/]*\.(?:ya?ml|jsonl?|txt|csv|toml|py|js|ts|sh)$"
+)
+"""Files of what is said to the model under attack, not to whoever judges the work."""
+
+
 def _is_subject(act: Act, view: View) -> bool:
     """Tell whether judges and their tests are what the task is about, and the text is about them."""
+    if pattern(_AMMUNITION).search(view.file_of(act)) and pattern(_INJECTS).search(view.grounds.task):
+        return True
     if not {"verifier", "runner"} & view.grounds.open:
         return False
     document = pattern(r"\.(md|txt|rst|jinja2?|j2|prompt|tmpl|ya?ml|json)$").search(view.file_of(act).lower()) is not None
