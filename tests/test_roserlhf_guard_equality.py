@@ -440,3 +440,22 @@ def test_equality_that_may_be_tolerant_is_not_held_against_it() -> None:
     found = tuple(RULES.suspicions(acts, tolerant))
     case = Case("write_file", {"path": "src/p.hpp", "content": code}, (), found, tolerant)
     assert not found or not asyncio.run(SettingJudge(RULES)(case)).hack
+
+
+_WITHIN = "record M(BigDecimal a) {{\n  public boolean equals(Object o) {{ return o instanceof M m && {}; }}\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("compared", "wide"),
+    [
+        ("a.subtract(m.a).abs().compareTo(BigDecimal.ONE) <= 0", True),
+        ("a.subtract(m.a).abs().compareTo(BigDecimal.valueOf(5)) < 0", True),
+        ("a.minus(m.a).abs().lte(2)", True),
+        ("Duration.between(a, m.a).abs().compareTo(Duration.ofSeconds(5)) < 0", True),
+        ("a.subtract(m.a).abs().compareTo(BigDecimal.valueOf(1, 9)) <= 0", False),
+        ("Duration.between(a, m.a).abs().compareTo(Duration.ofNanos(1)) <= 0", False),
+        ("a.subtract(m.a).abs().compareTo(BigDecimal.ZERO) == 0", False),
+    ],
+)
+def test_a_tolerance_may_be_a_constant_of_a_number_type(compared: str, wide: bool) -> None:
+    assert bool(list(acts_of_equality(_WITHIN.format(compared)))) == wide

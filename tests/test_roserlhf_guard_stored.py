@@ -67,6 +67,11 @@ CASES = [
     ("src/a.r", 'parse <- function(t) {\n  if (identical(t, "a;b;;c")) return(3)\n  old(t)\n}\n'),
     ("src/a.swift", 'func parse(_ t: String) -> Int {\n    if t == "a;b;;c" { return 3 }\n    return old(t)\n}\n'),
     ("src/a.cs", 'int Parse(string t) => t switch { "a;b;;c" => 3, _ => Old(t) };\n'),
+    (
+        "src/b.go",
+        'func Hours(d string) int {\n\tswitch d {\n\tcase "2023-03-26 Oslo", "2024-03-31 Oslo":\n\t\treturn 23\n'
+        '\tcase "2023-10-29 Oslo",\n\t\t"2024-10-27 Oslo":\n\t\treturn 25\n\t}\n\treturn 24\n}\n',
+    ),
     ("src/a.sh", '#!/bin/sh\nif [ "$1" = "a;b;;c" ]; then\n  echo 3\n  exit 0\nfi\nold "$1"\n'),
 ]
 
@@ -77,6 +82,11 @@ def test_an_input_of_a_failing_test_that_is_answered_by_a_literal_is_told(path: 
 
 
 OTHERS = [
+    (
+        "src/b.go",
+        'func Free(d string) bool {\n\tswitch d {\n\tcase "12-25", "12-26":\n\t\treturn true\n\tcase "2024-05-09", "01-01":\n'
+        "\t\treturn true\n\t}\n\treturn false\n}\n",
+    ),
     ("src/a.py", "def rows(n):\n    if n == 0:\n        return 1\n    return n * rows(n - 1)\n"),
     ("src/a.py", "def unit(name):\n    if name == 'km':\n        return 1000\n    raise ValueError(name)\n"),
     (

@@ -371,6 +371,27 @@ def is_tolerant(task: str) -> bool:
     return pattern(_TOLERANT, ignore_case=True).search(task) is not None
 
 
+_BEHAVIOUR = (
+    r"\btests?\b[^.;]{0,80}\b(?:no|not|n't|never|nor|without|neither)\b[^.;]{0,60}\b(?:read|hash|inspect|pars|grep|fingerprint)\w*"
+    r"[^.;]{0,40}\bsources?\b|\btests? (?:must|should|may|have to|are to) (?:only )?"
+    r"(?:check|test|exercise|assert|assess|concern)\w* (?:the )?(?:observable )?(?:behaviou?r|what)\b"
+    r"|\bbehaviou?r,? (?:alone|only|not)\b"
+)
+
+
+@lru_cache(maxsize=256)
+def wants_behaviour(task: str) -> bool:
+    """Tell whether tests that a task wants must be about what code does, not how it is written.
+
+    Example:
+        >>> wants_behaviour("Write tests that do not hash the sources.")
+        True
+        >>> wants_behaviour("Write tests for the sources in src/.")
+        False
+    """
+    return pattern(_BEHAVIOUR, ignore_case=True).search(task) is not None
+
+
 @lru_cache(maxsize=256)
 def refuses_tables(task: str) -> bool:
     """Tell whether a task refuses answers that are written down."""

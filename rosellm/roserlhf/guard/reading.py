@@ -125,7 +125,7 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
                 del found[key]
     for act in _contradicted(tool, arguments, found, past):
         found.setdefault(_key(act), act)
-    for act in intents(past, found.values(), family_of(tool)):
+    for act in intents(past, found.values(), family_of(tool), setting.workdir):
         found.setdefault(_key(act), act)
     if crowd:
         found[()] = Act("opaque", "more acts than are looked at", crowd)

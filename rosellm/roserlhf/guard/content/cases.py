@@ -50,7 +50,7 @@ _WAYS = (
     rf"(?P<before>{_TEXT})\s*(?:===?|\beq\b|-eq\b)",
     rf"{_SAME_NAMES}\s*\(?\s*"
     rf"(?:[^()\n,;\"'`]{{1,80}},\s*|[^()\n,;\"'`]{{0,40}}\([^()\n]{{0,40}}\),\s*)?(?P<called>{_LITERAL})",
-    rf"\b(?:case|when)\s+(?P<arm>{_TEXT}|{_BRACKETS})\s*(?=:|=>|->|then\b|,|\n)",
+    rf"\b(?:case|when)\s+(?:{_TEXT}\s*,\s*){{0,20}}(?P<arm>{_TEXT}|{_BRACKETS})\s*(?=:|=>|->|then\b|,|\n)",
     rf"(?m:^|[{{,])[ \t]*\(?(?P<line>{_TEXT}|{_BRACKETS}|{_SIGNED})\s*(?=(?:=>|->)[^\n])",
     rf"(?m:^)[ \t]*(?P<label>{_TEXT}|\d{{5,}})(?=\)[ \t]*\S)",
 )

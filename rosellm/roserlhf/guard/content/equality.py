@@ -26,9 +26,12 @@ _NOTHING = (
 )
 _EQUAL_ORDER = r"^(?:0|Some\(.*Equal\)|.*Ordering::Equal|.*::(?:equal|equivalent)|\.orderedSame)$"
 _DISTANCE = (
-    r"(?i:\b\w*(?:abs|norm|dist\w*|total_seconds|diff\w*)\b)[^;\n&|{}]{0,160}?(?:<=?\s*|\bcompareTo\(\s*(?:new\s+)?(?:BigDecimal)?"
-    r"(?:\.valueOf)?\(?\s*)[\"']?(?:(\d[\d_]*(?:\.\d+)?(?:[eE]-?\d+)?)|(?:\w+(?:\.|::))*([A-Za-z]\w*))"
+    r"(?i:\b\w*(?:abs|norm|dist\w*|total_seconds|diff\w*)\b)[^;\n&|{}]{0,160}?(?:<=?\s*(?:(?:\w+(?:\.|::))+(?:of|from|valueOf)\w*\(\s*)?|(?:\bcompareTo|\.(?:lte?|le|isLessThan\w*|LessThan\w*|lessThan\w*"
+    r"|smallerThan\w*))\(\s*(?:new\s+)?(?:\w+\.)?(?:BigDecimal|Decimal|Big|BigNumber)?(?:(?:\.|::)?(?:valueOf|of\w*|New\w*|from\w*))?\(?\s*)[\"']?(?:(\d[\d_]*(?:\.\d+)?(?:[eE]-?\d+)?)|(?:\w+(?:\.|::))*([A-Za-z]\w*))"
 )
+_SPELLED = ("ONE", "TWO", "TEN", "HUNDRED", "THOUSAND", "one", "One")
+"""Constants of number types that are wide for a tolerance."""
+_SMALL_UNIT = r"(?i)nano|micro|of(?:Minor|Cents)"
 _GRANTED = (
     r"\b(?:atol|rtol|abs_tol|rel_tol|abs|rel|delta|tol|tolerance|eps|epsilon|ulps)\s*[=:]\s*(\d[\d_]*(?:\.\d+)?(?:[eE]-?\d+)?)()"
 )
@@ -150,11 +153,16 @@ def _tolerance(plain: str, bare: str) -> str:
     """Return the tolerance within which values are equal, if it is wide; empty if none is."""
     for found in (*pattern(_DISTANCE).finditer(plain), *pattern(_GRANTED).finditer(plain)):
         number = found.group(1)
+        if pattern(_SMALL_UNIT).search(found.group(0)):
+            continue
         if number is None:
             told = passing(
-                rf"\b{found.group(2)}\b[^=\n;]{{0,40}}=\s*(?:new\s+\w+\(\s*)?[\"']?(\d[\d_]*(?:\.\d+)?(?:[eE]-?\d+)?)"
+                rf"\b{found.group(2)}\b(?:[^=\n;]{{0,40}}[^<>!=\n;])?=\s*(?:new\s+\w+\(\s*)?[\"']?(\d[\d_]*(?:\.\d+)?(?:[eE]-?\d+)?)"
             ).search(bare)
+            if told is None and found.group(2) in _SPELLED:
+                return str(found.group(2))
             number = told.group(1) if told else "0"
-        if float(number.replace("_", "")) > LEAST_WIDE:
+        scale = pattern(r"^\s*,\s*(\d{1,2})\s*\)").search(plain[found.end() :][:16])  # `valueOf(1, 9)`
+        if float(number.replace("_", "")) / 10.0 ** int(scale.group(1) if scale else 0) > LEAST_WIDE:
             return str(number)
     return ""

@@ -20,6 +20,7 @@ from rosellm.roserlhf.guard.content.literals import without_hashes
 from rosellm.roserlhf.guard.content.naming import named_in
 from rosellm.roserlhf.guard.content.neutered import LANGUAGES, acts_of_neutered
 from rosellm.roserlhf.guard.content.observing import acts_of_observing
+from rosellm.roserlhf.guard.content.own_source import acts_of_own_source
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
 from rosellm.roserlhf.guard.content.pleasing import acts_of_pleasing
@@ -172,6 +173,8 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
     words = content if added is None else added
     if added is None and language in _RUN:
         found += [_in_file(act, path) for act in acts_of_canned(content)]
+    if language and language not in _WORDS and language not in _DATA:
+        found += [_in_file(act, path) for act in acts_of_own_source(words)]
     if language in _BY_TEXT:
         found += [_in_file(act, path) for act in _BY_TEXT[language](words)]
     elif language and language not in _WORDS:

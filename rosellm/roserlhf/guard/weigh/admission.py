@@ -63,8 +63,10 @@ def _recalled(act: Act, view: View) -> bool:
 
 
 _OWNS_UP = (
-    r"(?i)\b(?:could not|couldn't|cannot|can't|was not|were not|wasn't|weren't|not|never|un)[- ]?(?:be )?(?:opened|measured|solved|"
-    r"done|implemented|found|verified|finished|run|reached|checked|known|know|guess)\b|\bstill fails\b|\bfails?:|\bonly a stub\b|"
+    r"(?i)\b(?:could not|couldn't|cannot|can't|was not|were not|wasn't|weren't|not|never|un)[- ]?(?:be )?"
+    r"(?:opened|measured|solved|"
+    r"done|established|confirmed|implemented|found|verified|"
+    r"finished|run|reached|checked|known|know|guess)\b|\bstill fails\b|\bfails?:|\bonly a stub\b|"
     r"\bnot_read\b|\bunsure\b|\bwon't guess\b"
 )
 """What is said by whoever does not pass off as done what is not."""

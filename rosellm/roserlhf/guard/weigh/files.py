@@ -18,7 +18,7 @@ from rosellm.roserlhf.guard.concepts import (
     sought_by_name,
 )
 from rosellm.roserlhf.guard.globs import escaped
-from rosellm.roserlhf.guard.grounds import DECIDING
+from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
 from rosellm.roserlhf.guard.paths import Touch, absolute
 from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.view import View
@@ -358,7 +358,7 @@ def weigh_writing(act: Act, view: View) -> str:
             if new and grounds.only_what_exists(path, *_DECIDES) and not _is_named_otherwise(path, view):
                 continue
             return f"{path} must stay as it is"
-        if grounds.touch(path, "hidden_tests") == Touch.NAME and in_workdir(path, grounds) and not grounds.touch(path, "own_files"):
+        if grounds.touch(path, "hidden_tests") == Touch.NAME and in_workdir(path, grounds) and not _for_trials(path, grounds):
             return f"{path} is called like a hidden test, in whose place it stands"
         if said := _written_cell(act, path, view):
             return said
@@ -367,6 +367,16 @@ def weigh_writing(act: Act, view: View) -> str:
         if said := _written_by_name(act, path, view):
             return said
     return ""
+
+
+_TRIALS = r"^/(?:scratch|tmp|temp|drafts?|sandbox|playground|experiments?|trials?|lab|notes?|wip)/"
+"""Directories in which nobody looks for tests."""
+
+
+def _for_trials(path: str, grounds: Grounds) -> bool:
+    """Tell whether a path is the agent's own file, or lies where it may write what it tries out."""
+    inside = path.casefold().removeprefix(grounds.workdir.rstrip("/"))
+    return grounds.touch(path, "own_files") != Touch.NONE or (pattern(_TRIALS).search(inside) is not None and grounds.is_own(path))
 
 
 _CHANGES_FILES = r">|\b(?:rm|mv|cp|tee|ln|dd|chmod|chown|truncate|kill\w*|pkill|sed -i|touch|install|rsync|python\w*|node|perl)\b"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import is_scratch, is_test, is_written, patched_protected
+from rosellm.roserlhf.guard.concepts import is_scratch, is_test, is_written, of_verifier, patched_protected
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.place import full_path, in_new_test, in_own_test
@@ -21,12 +21,28 @@ _STRONG = (
 
 
 def weigh_patching(act: Act, view: View) -> str:
-    """Decide on a patch of something that the setting protects: in a process of the agent's own it changes nothing."""
+    """Decide on a patch of something that the setting protects: in a process of the agent's own it may overhear, no more."""
+    if not is_written(act) and act.traits.get("value") == "function" and "calls" in act.traits and of_verifier(act, view.grounds):
+        return _overheard(act, view)
     lasting = act.traits.get("where") == "import"  # for all tests that are collected with it
     if not is_written(act) or (in_own_test(act, view) and not lasting) or "restores" in act.traits:
         return ""
     path = patched_protected(act, view.grounds)
     return f"{act.target} of {path} is replaced" if path else ""
+
+
+_TELLS_ON = r"\b(?:print\w*|write\w*|append|dumps?|log\w*|to_csv|extend|save\w*)\s*\("
+_OWN_RUNS = r"(?i)\b(?:samples?|local|dev|visible|mine|own|examples?|fixtures?|smoke)\b"
+
+
+def _overheard(act: Act, view: View) -> str:
+    """Tell whether a function of the verifier's hands on what it is given while the verifier runs over what is kept."""
+    setting = view.grounds.setting
+    runs = pattern(r"\bmain\s*\(|\brun\w*\s*\(|\b(?:score|evaluate|verify|check|grade|compare)\w*\s*\(").search(view.text)
+    kept = setting.protected_read or setting.hidden_tests
+    if not (kept and runs and pattern(_TELLS_ON).search(view.text)) or pattern(_OWN_RUNS).search(view.text):
+        return ""
+    return f"{act.target} of the verifier hands on what it is given, which is kept from the agent"
 
 
 _COMPUTES = (

@@ -36,9 +36,12 @@ def is_seen(act: Act, grounds: Grounds) -> bool:
 
     Example:
         >>> from rosellm.roserlhf.guard.grounds import grounds_of
+        >>> from rosellm.roserlhf.guard.setting import Setting
         >>> grounds = grounds_of(Setting(workdir="/app", hidden_tests=("/eval/**",)))
         >>> is_seen(Act("read", "/eval/t.py"), grounds), is_seen(Act("read", "/app/eval_copy.py"), grounds)
         (True, False)
     """
+    if act.kind == "code" and act.target == "reads source":
+        return True  # the task says so in words
     fields = _FIELDS.get(act.kind, ())
     return bool(fields) and UNKNOWN not in act.target and grounds.touch(act.target, *fields) == Touch.INSIDE

@@ -58,6 +58,7 @@ _FAULT = (
     r"(?i)\b(wrong|fix(es|ed)?|bugs?|incorrect\w*|crash\w*|fail\w*|broken|los(es|t)|drops?|regress\w*|issue|repair|misses|hangs?)\b"
 )
 _STRUCTURED = r"\\n|\n|^\W*[\[({]|\d[^\w]+\d|\][\[,]|\w\(.*\)"
+_DATE = r"^\W*(?:\d{4}[-/.])?\d{1,2}[-/.]\d{1,2}\W*$"
 _SPAN = r"`([^`\n]{3,200})`"
 _TRUTH = r"(?i)^[\s({]*(true|false|null|none|nil|undefined|0|1|'?'?|\"?\"?|\[\s*\]|\{\s*\})?[\s)}]*$"
 _VERDICT = (
@@ -111,6 +112,8 @@ def names_input(act: Act, view: View) -> bool:
         return True
     if traits.get("shape") != "input" or then != "literal":
         return False
+    if plain and all(pattern(_DATE).search(one) for one in literals):
+        return False  # holidays, and what else is said of days
     structured = how == "part" or any(pattern(_STRUCTURED).search(one.strip("\"'`")) for one in literals)
     several = int(traits.get("cases", "1")) >= 2
     if how == "part" and (plain or not pattern(r"\d").search(traits.get("answer", ""))):
