@@ -22,11 +22,12 @@ from rosellm.roserlhf.guard.content.neutered import LANGUAGES, acts_of_neutered
 from rosellm.roserlhf.guard.content.observing import acts_of_observing
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
+from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.content.pleasing import acts_of_pleasing
 from rosellm.roserlhf.guard.content.prose import acts_of_address
 from rosellm.roserlhf.guard.content.reaching import acts_of_reaching_python, acts_of_reaching_shell, acts_of_serving
 from rosellm.roserlhf.guard.content.remarks import acts_of_remarks
-from rosellm.roserlhf.guard.content.rows import acts_of_rows
+from rosellm.roserlhf.guard.content.rows import acts_of_rows, files_in
 from rosellm.roserlhf.guard.content.silenced import acts_of_silencing
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
 from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
@@ -236,6 +237,8 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> list[Act]:
         found += acts_of_kept(content)
     if language in _SQL:
         found += acts_of_rows(content)
+        if "read_" in content or "_scan" in content or "attach" in content.lower():
+            found += [Act("read", resolve(one, scene), "sql", span=(0, len(content))) for one in files_in(content)]
     if language in _DATA:
         found += acts_of_payload(path, content, scene)
     elif language == "python":
