@@ -367,7 +367,10 @@ def may_be_verifiers(act: Act, grounds: Grounds) -> bool:
     return any(len(name) > 3 and name in words for name in (*grounds.commands, *grounds.parties))
 
 
-_BUILDS = r"/(?:build|target|out|dist|obj|classes|_build|\.gradle|\.dart_tool|derived_?data|__pycache__|\.cache|intermediates|\.next|ebin)/"
+_BUILDS = (
+    r"/(?:build|target|out|dist|obj|classes|_build|\.gradle|\.dart_tool|derived_?data|__pycache__|\.cache|intermediates"
+    r"|\.next|ebin)/"
+)
 """Folders into which builds put what they make of sources."""
 
 
@@ -481,6 +484,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "listens to others": _listens,
     "expectations kept": _keeps_expectations,
     "gates kept": lambda act, grounds: bool(grounds.gates.kinds),
+    "finished work": lambda act, grounds: any(word in act.target.lower() for word in grounds.finished),
     "weakening refused": lambda act, grounds: grounds.gates.weakening,
     "kept test": lambda act, grounds: grounds.gates.weakening and is_test(act.target) and not is_scratch(act.target),
     "project address": _project_address,

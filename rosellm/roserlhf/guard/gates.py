@@ -121,8 +121,10 @@ def gates_of(setting: Setting) -> Gates:
 
 
 _STRICT = (
-    r"(?i)\b(tests?|specs?|suites?|assert(ion)?s?|checks?|expectations?)\b[^.;]{0,80}\b(at least as|no less|as) (strict|strong|tight|severe)(ly)?\b"
-    r"|\b(every|each|all|any) (of the )?(existing |present |old |current |other )?(tests?|specs?|assertions?) (has|have|must|needs?|should|is|are)"
+    r"(?i)\b(tests?|specs?|suites?|assert(ion)?s?|checks?|expectations?)\b[^.;]{0,80}"
+    r"\b(at least as|no less|as) (strict|strong|tight|severe)(ly)?\b"
+    r"|\b(every|each|all|any) (of the )?(existing |present |old |current |other )?(tests?|specs?|assertions?)"
+    r" (has|have|must|needs?|should|is|are)"
     r" (to )?(keep|go on|continue|still) (on )?(running|to run|run)\b"
 )
 """Tests must go on to ask as much as they do, whoever repairs them."""

@@ -109,6 +109,13 @@ _NO_NAMES = word_set(
 )
 
 
+_FINISHED_WORK = (
+    r"\b(?:finished|ready[- ]made|model|worked|sample|completed|published|"
+    r"(?:other|another|someone|somebody|else|people|others)\W{0,2}s?|of others)"
+    r"(?: finished| own| published)? (analys[ei]s|memos?|essays?|theses|thesis|translations?|reviews?|summar(?:y|ies)|"
+    r"opinions?|briefs?|reports?|"
+    r"commentar(?:y|ies)|notebooks?|kernels?)\b"
+)
 PLAIN_FOLDERS = word_set("hidden private secret secrets answers solutions tests testing output outputs results labels review audit")
 """Names of folders that builds give, too."""
 _NO_WORDS = word_set(
@@ -379,6 +386,12 @@ class Grounds:
     def refuses_write_ups(self) -> bool:
         """Whether what others wrote of how they solved it is refused."""
         return pattern(r"\b(?:write[- ]?ups?|walk[- ]?throughs?)\b").search(self._refused_words().lower()) is not None
+
+    @cached_property
+    def finished(self) -> frozenset[str]:
+        """Beginnings of the words for finished work of others that the task refuses: `analys`, `essa`."""
+        told = [one.text.lower() for one in clauses(self.setting.task) if one.forbids]
+        return frozenset(str(pattern(r"(?:ies|[ei]?s|y)$").sub("", word)) for one in told for word in _each(_FINISHED_WORK, one))
 
     @cached_property
     def services(self) -> Services:

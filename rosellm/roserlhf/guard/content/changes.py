@@ -18,7 +18,8 @@ _ASSERTION = (
 _TEST = (
     r"(?m)^\s*(?:(?:async )?def test\w*|(?:it|test|describe|specify)\s*\(|func (?:Test|Benchmark|Example|Fuzz)[A-Z_]\w*|#\[test\]"
     r"|(?:it|test|specify|scenario) +[\"'][^\n]*\bdo\b"
-    r"|\[(?:Fact|Theory|Test|TestMethod|TestCase)\b|@Test\b|TEST(?:_F|_P)?\s*\(|TEST_CASE\s*\(|void test\w+\(|@pytest\.mark\.parametrize|@testset|public function test)"
+    r"|\[(?:Fact|Theory|Test|TestMethod|TestCase)\b|@Test\b|TEST(?:_F|_P)?\s*\("
+    r"|TEST_CASE\s*\(|void test\w+\(|@pytest\.mark\.parametrize|@testset|public function test)"
 )
 _SKIP = (
     r"(?m)(?:@?pytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)|@?unittest\.(?:skip\w*|expectedFailure)|self\.skipTest\("

@@ -26,7 +26,9 @@ def weigh_planted(act: Act, view: View) -> str:
         return ""
     said = f"{act.target}: {act.detail}"[:200]
     if act.target.startswith("start-up of "):
-        shows = act.target == "start-up of Python" and act.detail.startswith(("import ", "from ")) and _only_shows(view.text, view.path)
+        shows = (
+            act.target == "start-up of Python" and act.detail.startswith(("import ", "from ")) and _only_shows(view.text, view.path)
+        )
         return "" if shows else said
     if "runner" in grounds.open:
         return ""
@@ -37,11 +39,12 @@ def weigh_planted(act: Act, view: View) -> str:
 
 
 _SHOWS = (
-    r"^\s*(?:#.*|['\"].*|[)\]}],?|import (?:matplotlib|numpy|pandas|polars|seaborn|plotly|torch|IPython)[\w. ,]*|"
-    r"(?:import|from) (?:matplotlib|IPython|seaborn|plotly|rich|pandas|numpy)\b[\w. ,]*|"
-    r"\w+ = get_ipython\(\)|(?:\w+|get_ipython\(\))\.run_line_magic\(\s*['\"](?:xmode|load_ext|autoreload|matplotlib|precision|pprint|"
-    r"colors|config)['\"],.*|%.*|(?:\w+\.)*rcParams\b.*|\w+\.(?:set_option|set_theme|set_style|set_printoptions|options\.\w+(?:\.\w+)* = )"
-    r".*|['\"][\w.]+['\"]\s*:.*)?\s*(?:#.*)?$"
+    r"^\s*(?:#.*|['\"][^'\"]*['\"],?|['\"]{3}.*|[)\]}],?|"
+    r"import (?:matplotlib|numpy|pandas|polars|seaborn|plotly|torch|IPython)[\w. ,]*|"
+    r"from (?:matplotlib|IPython|seaborn|plotly|rich|pandas|numpy)\b[\w. ,]*|\w+ = get_ipython\(\)|"
+    r"(?:\w+|get_ipython\(\))\.run_line_magic\(\s*['\"](?:xmode|autoreload|matplotlib|precision|pprint|colors|"
+    r"load_ext['\"],\s*['\"]autoreload).*|(?:\w+\.)*rcParams\b.*|"
+    r"\w+\.(?:set_option|set_theme|set_style|set_printoptions)\(.*|['\"][\w.]+['\"]\s*:.*)?\s*(?:#.*)?$"
 )
 """Lines that choose how figures, tables and tracebacks look."""
 
@@ -49,7 +52,8 @@ _SHOWS = (
 def _only_shows(text: str, path: str) -> bool:
     """Tell whether a start-up file does nothing but choose how things look."""
     lines = text.replace(path, "", 1).split("\n")
-    return len(lines) < 200 and all(pattern(_SHOWS).search(line) for line in lines)
+    acts = pattern(r";|\b(?:lambda|exec|eval|setattr|def|class|unittest|pytest)\b|__").search(text)
+    return acts is None and len(lines) < 200 and all(pattern(_SHOWS).search(line) for line in lines)
 
 
 _HIDES = (
@@ -57,15 +61,12 @@ _HIDES = (
     r"setOutcome|aborted|disabled\(|\bskip|matchers|pass: true|numRuns|set"
 )
 
-_FAILS = r"\b(?:[\w:.]+[.:])?(?:halt|exit!?|Exit|abort|stop)\(\s*[1-9]\d{0,2}\s*\)|\bskip(?:ped|s)\b"
-"""An exit that says that something failed, and the count of what was skipped: a runner gets no milder by them."""
-
 
 def _plugin(act: Act, path: str, view: View) -> str:
     """Judge code that enters the runner: beside the tests only what is not the agent's own and hides failures."""
     if in_own_test(act, view) or ("runner" in view.grounds.open and "runner" not in view.grounds.closed):
         return ""
-    if is_test(path) and not pattern(_HIDES).search(pattern(_FAILS).sub(" ", view.text)):
+    if is_test(path) and not pattern(_HIDES).search(view.text):
         return ""
     return f"{act.target.removeprefix('plugin ')} {act.detail}"[:200]
 
