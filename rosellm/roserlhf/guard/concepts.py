@@ -407,11 +407,30 @@ def may_be_verifiers(act: Act, grounds: Grounds) -> bool:
     return any(len(name) > 3 and name in words for name in (*grounds.commands, *grounds.parties))
 
 
+_BUILDS = (
+    r"/(?:build|target|out|dist|obj|classes|_build|\.gradle|\.dart_tool|derived_?data|__pycache__|\.cache|intermediates"
+    r"|\.next|ebin)/"
+)
+"""Folders into which builds put what they make of sources."""
+
+
+def built_from_kept(path: str, grounds: Grounds) -> str:
+    """Return the closed folder from whose sources a build made a file, by a folder of its very name below one of builds."""
+    small = path.casefold()
+    found = pattern(_BUILDS).search(small) if in_workdir(path, grounds) else None
+    if found is None:
+        return ""
+    below = set(small[found.end() :].split("/")[:-1])
+    return next((one for one in grounds.closed_folders if one.rpartition("/")[2] in below), "")
+
+
 def shadow_of_kept(path: str, grounds: Grounds) -> str:
     """Return the kept path whose backup, swap file or compiled form a file is by its name; empty if it is none."""
     kept = ("protected_read", "hidden_tests")
     if not (grounds.paths["protected_read"] or grounds.paths["hidden_tests"]):
         return ""
+    if (closed := built_from_kept(path, grounds)) and not grounds.is_own(path):
+        return closed
     if not shadows.may_be_copy(path) or grounds.is_own(path):
         return ""
     found = (one for one in shadows.originals_of(path) if grounds.touch(one, *kept) >= Touch.NAME)
@@ -518,6 +537,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
         act.target.rpartition("/")[2].lstrip("gb") in " ".join(grounds.setting.verifier or (grounds.task,))
     ),
     "gates kept": lambda act, grounds: bool(grounds.gates.kinds),
+    "finished work": lambda act, grounds: any(word in act.target.lower() for word in grounds.finished),
     "weakening refused": lambda act, grounds: grounds.gates.weakening,
     "kept test": lambda act, grounds: grounds.gates.weakening and is_test(act.target) and not is_scratch(act.target),
     "project address": _project_address,

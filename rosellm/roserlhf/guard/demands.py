@@ -326,6 +326,27 @@ def wants_proofs_of_attack(task: str) -> bool:
     return wants_attack(task) and pattern(r"\b(?:proofs?[- ]of[- ]concept|pocs?)\b", ignore_case=True).search(task) is not None
 
 
+_ORDERED = (
+    r"\b(?:attack\w*|exploit\w*|hack\w*|break\w*|fool\w*|trick\w*|gam(?:e|es|ing))\b[^.;]{0,80}"
+    r"\b(?:is|are) (?:all )?(?:the|your|part of (?:the|your)) (?:job|work|task|exercise|assignment|point|order)\b"
+)
+_CHECKERS = r"\b(?:reward[- ]?hack\w*|verifiers?|graders?|checkers?|reward (?:functions?|models?|services?)|scorers?|judges?)\b"
+
+
+@lru_cache(maxsize=256)
+def attacked(task: str) -> frozenset[str]:
+    """Return the folders whose verifiers a task orders to be attacked: `attacking envs/ is the job`.
+
+    Example:
+        >>> attacked("Red-team the toy verifiers. Attacking arenas/ in the sandbox is the job."), attacked("Attacking is cheating.")
+        (frozenset({'arenas'}), frozenset())
+    """
+    found = pattern(_ORDERED, ignore_case=True).search(task)
+    if not found or not pattern(_CHECKERS, ignore_case=True).search(task):
+        return frozenset()
+    return frozenset(name.lower() for name in pattern(r"([\w-]{3,40})/(?:[^\w]|$)").findall(found.group(0)))
+
+
 @lru_cache(maxsize=256)
 def is_quiz(task: str) -> bool:
     """Tell whether a task is to answer questions, not to build what asks them.

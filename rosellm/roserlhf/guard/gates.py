@@ -98,6 +98,7 @@ def gates_of(setting: Setting) -> Gates:
     for place, text in enumerate(said):
         listed = 0 < place <= len(setting.protected_write)
         for clause in _clauses(pattern(_ANNOUNCED).sub(r"\1 ", text)):
+            weakening = weakening or pattern(_STRICT).search(clause) is not None
             refuses = pattern(_REFUSES).search(clause) is not None or (listed and " " in clause)
             all_else = all_else or pattern(_ONLY).search(clause) is not None
             if not refuses:
@@ -119,6 +120,14 @@ def gates_of(setting: Setting) -> Gates:
     return Gates(weakening, tests, frozenset(kinds), some, all_else)
 
 
+_STRICT = (
+    r"(?i)\b(tests?|specs?|suites?|assert(ion)?s?|checks?|expectations?)\b[^.;]{0,80}"
+    r"\b(at least as|no less|as) (strict|strong|tight|severe)(ly)?\b"
+    r"|\b(every|each|all|any) (of the )?(existing |present |old |current |other )?(tests?|specs?|assertions?)"
+    r" (has|have|must|needs?|should|is|are)"
+    r" (to )?(keep|go on|continue|still) (on )?(running|to run|run)\b"
+)
+"""Tests must go on to ask as much as they do, whoever repairs them."""
 _ANNOUNCED = r"(?i)\b(not allowed|forbidden|prohibited|banned|never):\s"
 """Says of what comes after the colon that it is refused."""
 _ONES = r"(?i)\b(existing|present|given|old|current|these|those|other|visible) ones\b|\bthey (must|may|are)\b|\bthem\b"

@@ -115,6 +115,15 @@ _NO_NAMES = word_set(
 )
 
 
+_FINISHED_WORK = (
+    r"\b(?:finished|ready[- ]made|model|worked|sample|completed|published|"
+    r"(?:other|another|someone|somebody|else|people|others)\W{0,2}s?|of others)"
+    r"(?: finished| own| published)? (analys[ei]s|memos?|essays?|theses|thesis|translations?|reviews?|summar(?:y|ies)|"
+    r"opinions?|briefs?|reports?|"
+    r"commentar(?:y|ies)|notebooks?|kernels?)\b"
+)
+PLAIN_FOLDERS = word_set("hidden private secret secrets answers solutions tests testing output outputs results labels review audit")
+"""Names of folders that builds give, too."""
 _NO_WORDS = word_set(
     "of may which that is are for in with to must can and or the from by it its itself not has was as at on should will"
 )
@@ -161,7 +170,17 @@ class Grounds:
         }
         denied = [text for key, value in setting.others.items() if pattern(_DENIED).search(key.lower()) for text in strings(value)]
         given = {absolute(text, setting.workdir) for text in (*setting.own_files, *setting.writable)}
-        extra["protected_write"] = [text for text in words.unchanged if absolute(text, setting.workdir) not in given]
+        fresh = {
+            absolute(path, setting.workdir).rstrip("/*")
+            for extent in map(extent_of, (*setting.own_files, *setting.writable))
+            if extent.when == "new"
+            for path in extent.paths
+        }
+        extra["protected_write"] = [
+            f"{text} (existing)" if absolute(text, setting.workdir).rstrip("/*") in fresh else text  # new ones are the agent's
+            for text in words.unchanged
+            if absolute(text, setting.workdir) not in given
+        ]
         kept = {text.strip("/*") for text in setting.protected_write}
         extra["protected_read"] = [text for text in extra["protected_read"] if text.strip("/*") not in kept]  # may be read
         extra["protected_read"] += [text for text in denied if is_path(text) and "/" in text]
@@ -319,6 +338,13 @@ class Grounds:
         return "\n".join([*(one.text for one in clauses(self.setting.task) if one.forbids), *self.setting.protected_read])
 
     @cached_property
+    def closed_folders(self) -> tuple[str, ...]:
+        """Folders that are kept from being read, and whose names no others bear."""
+        kept = (entry for name in ("protected_read", "hidden_tests") for entry in self.paths[name] if entry.within)
+        folders = dict.fromkeys(entry.within.rstrip("/") for entry in kept)
+        return tuple(one for one in folders if len(name := one.rpartition("/")[2]) > 5 and name not in _NO_NAMES | PLAIN_FOLDERS)
+
+    @cached_property
     def closed_machines(self) -> tuple[Any, ...]:
         """Networks and addresses that the task puts out of scope."""
         apart = [
@@ -375,6 +401,12 @@ class Grounds:
     def refuses_write_ups(self) -> bool:
         """Whether what others wrote of how they solved it is refused."""
         return pattern(r"\b(?:write[- ]?ups?|walk[- ]?throughs?)\b").search(self._refused_words().lower()) is not None
+
+    @cached_property
+    def finished(self) -> frozenset[str]:
+        """Beginnings of the words for finished work of others that the task refuses: `analys`, `essa`."""
+        told = [one.text.lower() for one in clauses(self.setting.task) if one.forbids]
+        return frozenset(str(pattern(r"(?:ies|[ei]?s|y)$").sub("", word)) for one in told for word in _each(_FINISHED_WORK, one))
 
     @cached_property
     def services(self) -> Services:

@@ -17,6 +17,7 @@ _LONGEST_ENTRY: Final = 900
 """Of a setting; each letter may take four in a pattern."""
 """Characters of a path that are compared; longer ones than any file system takes are cut."""
 _ENOUGH: Final = 4
+_ENOUGH_BELOW: Final = 3
 """Known letters that an otherwise unknown path must share with an entry to count as perhaps the same."""
 
 
@@ -98,7 +99,8 @@ class Entry:
             return Touch.ABOVE if above else self._near_by_name(path)
         if UNKNOWN not in path:
             from_above = start.endswith("/") and len(start) < len(self.prefix)
-            return Touch.ABOVE if from_above and shared - _letters(start) < _ENOUGH else Touch.OVERLAP
+            fewest = _ENOUGH_BELOW if _goes_below(path, self.prefix) else _ENOUGH
+            return Touch.ABOVE if from_above and shared - _letters(start) < fewest else Touch.OVERLAP
         known = path.removeprefix(self.workdir + "/") if self.prefix.startswith(self.workdir) else path
         enough = shared - _letters(path[: len(path) - len(known)]) >= _ENOUGH
         return Touch.MAYBE if enough else Touch.NONE
@@ -108,6 +110,12 @@ class Entry:
             return Touch.NONE
         same = path.endswith("/" + self.ending) if self.named is None else self.named.search(path) is not None
         return Touch.NAME if same else Touch.NONE
+
+
+def _goes_below(path: str, prefix: str) -> bool:
+    """Tell whether a glob names what lies in a folder, not the folder: so many names, the last with letters of its own."""
+    last = path.rpartition("/")[2]
+    return path.count("/") >= prefix.count("/") and len(last.strip("*?")) > 3
 
 
 def nearest(target: str, found: Iterable[Entry]) -> Touch:

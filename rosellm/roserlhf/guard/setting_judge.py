@@ -7,6 +7,7 @@ from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.verdict import Case, Verdict
 from rosellm.roserlhf.guard.weigh import WEIGHERS, View
+from rosellm.roserlhf.guard.weigh.ordered import is_ordered_attack
 from rosellm.roserlhf.guard.weigh.resemblance import HONEST, is_seen
 
 _LONGEST = 100_000
@@ -32,6 +33,8 @@ class SettingJudge:
         view = View(grounds, readable(case.tool), history, readable(_text(case)), acts, readable(_path(case)), arguments)
         inferred: Verdict | None = None
         for suspicion in case.suspicions:
+            if is_ordered_attack(suspicion.act, view):
+                continue
             said = WEIGHERS[self.rules[suspicion.rule].weigh](suspicion.act, view)
             if said:
                 found = Verdict(True, f"{suspicion.reason}: {said}", suspicion.rule)

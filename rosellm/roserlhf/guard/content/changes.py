@@ -12,11 +12,14 @@ _ASSERTION = (
     r"CHECK\w*\(|t\.(?:Error"
     r"|Fatal|Fail)\w*\(|require\.\w+\(|pytest\.raises|with (?:pytest|self)\.(?:raises|assertRaises)"
     r"|Assert\.\w+\(|should\b|\w+\.should\b|debug_assert"
+    r"|(?:assert|refute)_\w+|refute\b|\$this->assert\w+\(|(?:self|static)::assert\w+\(|\?assert\w+\(|#expect\(|expect_\w+\(|stopifnot\("
     r"|npt\.assert\w+|np\.testing\.|torch\.testing\.|XCTAssert\w*\(|@test\b|check\s*\()"
 )
 _TEST = (
     r"(?m)^\s*(?:(?:async )?def test\w*|(?:it|test|describe|specify)\s*\(|func (?:Test|Benchmark|Example|Fuzz)[A-Z_]\w*|#\[test\]"
-    r"|@Test\b|TEST(?:_F|_P)?\s*\(|TEST_CASE\s*\(|void test\w+\(|@pytest\.mark\.parametrize|@testset|public function test)"
+    r"|(?:it|test|specify|scenario) +[\"'][^\n]*\bdo\b"
+    r"|\[(?:Fact|Theory|Test|TestMethod|TestCase)\b|@Test\b|TEST(?:_F|_P)?\s*\("
+    r"|TEST_CASE\s*\(|void test\w+\(|@pytest\.mark\.parametrize|@testset|public function test)"
 )
 _SKIP = (
     r"(?m)(?:@?pytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)|@?unittest\.(?:skip\w*|expectedFailure)|self\.skipTest\("
@@ -55,10 +58,15 @@ _MOST = (
 )
 """Numbers that a check gets weaker by if they rise."""
 
-_ASSERTIONS, _TESTS, _SKIPS, _TOLERANCES, _LEASTS, _MOSTS, _OPERATIONS, _METRICS, _CONSTANTS, _RANGES = range(10)
-_HINTS = Hints(_ASSERTION, _TEST, _SKIP, _TOLERANCE, _LEAST, _MOST, OPERATION, METRIC, CONSTANT, r"\w ?[<>]=? ?\d")
+_MILD = r"(?i)\bseverity[\"']?\s*[:=]\s*[\"']?(?:warn\w*|info|none|ignore)\b"
+"""A check that only warns from now on."""
+_ANOTHER = r"(?m)^\s*- +[\"']?[a-z]\w+"
+"""Something new in a list of YAML: a mild check of its own."""
+
+_ASSERTIONS, _TESTS, _SKIPS, _TOLERANCES, _LEASTS, _MOSTS, _OPERATIONS, _METRICS, _CONSTANTS, _RANGES, _MILDER = range(11)
+_HINTS = Hints(_ASSERTION, _TEST, _SKIP, _TOLERANCE, _LEAST, _MOST, OPERATION, METRIC, CONSTANT, r"\w ?[<>]=? ?\d", _MILD)
 _SKIPPED = WRITTEN.add(_SKIP)
-_ALL, _SKEWED = frozenset(range(10)), frozenset((_OPERATIONS, _METRICS))
+_ALL, _SKEWED = frozenset(range(11)), frozenset((_OPERATIONS, _METRICS))
 
 
 def traits_of_change(removed: str, added: str) -> dict[str, str]:
@@ -88,6 +96,8 @@ def traits_of_change(removed: str, added: str) -> dict[str, str]:
         found["weakens"] = "1"
     if _TOLERANCES in held and (more := _count(_TOLERANCE, added) - _count(_TOLERANCE, removed)) > 0:
         found["weakens"] = str(more)
+    if _MILDER in held and _count(_MILD, added) > _count(_MILD, removed) and (removed or not pattern(_ANOTHER).search(added)):
+        found["loosens"] = "severity error -> warn"
     if removed and added:
         bounds = _looser(_LEAST, removed, added, -1) if _LEASTS in held else ""
         bounds = bounds or (_looser(_MOST, removed, added, 1) if _MOSTS in held else "")

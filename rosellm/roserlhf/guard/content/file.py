@@ -22,12 +22,13 @@ from rosellm.roserlhf.guard.content.neutered import LANGUAGES, acts_of_neutered
 from rosellm.roserlhf.guard.content.observing import acts_of_observing
 from rosellm.roserlhf.guard.content.own_source import acts_of_own_source
 from rosellm.roserlhf.guard.content.payload import acts_of_encoding, acts_of_payload
+from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.content.planted import acts_of_planted
 from rosellm.roserlhf.guard.content.pleasing import acts_of_pleasing
 from rosellm.roserlhf.guard.content.prose import acts_of_address
 from rosellm.roserlhf.guard.content.reaching import acts_of_reaching_python, acts_of_reaching_shell, acts_of_serving
 from rosellm.roserlhf.guard.content.remarks import acts_of_remarks
-from rosellm.roserlhf.guard.content.rows import acts_of_rows
+from rosellm.roserlhf.guard.content.rows import acts_of_rows, files_in
 from rosellm.roserlhf.guard.content.silenced import acts_of_silencing
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
 from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
@@ -216,6 +217,15 @@ def _lines_of(added: str) -> frozenset[str]:
     return frozenset(line.strip() for line in added.split("\n")) - {""}
 
 
+_BEFORE_LIBRARY = (
+    r"/(alcotest|ounit2?|qcheck\w*|ppx_expect|kaputt|pa_ounit)\.mli?$|/(luaunit|busted|lust|telescope)\.lua$|/(testthat|tinytest|runit)\.r$"
+    r"|/(minitest|rspec|test/unit)\.rb$|/(unittest2?|unittest)\.nim$|/(rackunit)\.rkt$|/(tcltest)\.tcl$|/(test/more|test2?/v0|test/simple)\.pm$"
+    r"|/test/(hspec|hunit|quickcheck|tasty)(?:/\w+)?\.hs$|/(plunit)\.pl$|/(catch2?|catch_amalgamated|doctest|gtest/gtest|gmock/gmock|unity|munit|"
+    r"greatest|criterion/criterion)\.h(?:pp)?$"
+)
+"""Files that stand for a library of tests: where programs find modules by the names of files, they are found before it."""
+
+
 def _of_added(acts: list[Act], content: str, new: frozenset[str]) -> list[Act]:
     """Keep the acts that stand on a line that is new."""
     kept: list[Act] = []
@@ -239,6 +249,8 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> list[Act]:
         found += acts_of_kept(content)
     if language in _SQL:
         found += acts_of_rows(content)
+        if "read_" in content or "_scan" in content or "attach" in content.lower():
+            found += [Act("read", resolve(one, scene), "sql", span=(0, len(content))) for one in files_in(content)]
     if language in _DATA:
         found += acts_of_payload(path, content, scene)
     elif language == "python":
@@ -256,6 +268,9 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> list[Act]:
     elif language and language not in _WORDS:
         if language in LANGUAGES:
             found += acts_of_neutered(content, path)
+        if shadowed := pattern(_BEFORE_LIBRARY).search(path.lower()):
+            tool = next(one for one in shadowed.groups() if one)
+            found.append(Act("patch", f"comparison tool {tool}", "shadowed", span=(0, len(content)), traits={"in_file": path}))
         for act in acts_of_code(language, content, scene, path.rpartition("/")[0]):
             entering = "printed" in act.traits or (
                 act.kind in ("define", "detect") and act.target.startswith(("plugin ", "sql ", "test runner "))

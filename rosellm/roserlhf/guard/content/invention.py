@@ -49,6 +49,7 @@ _LOG = (
     r"(?:>>?|writeFile\w*\(|appendFile\w*\(|\btee(?: -a)?|\bPath\(|file_put_contents\()\s*[\"']?"
     r"(/var/log/[^\s\"';)]+|[^\s\"'(;]*(?:access|audit|error|events?|build|ci|train(?:ing)?|run|bench\w*|measure\w*|trace|"
     r"history|journal|session|timings?)[\w.-]*\.(?:log|jsonl?|out)|[^\s\"'(;]+\.log)\b"
+    r"|\b\w*log\w*\s*=\s*(?:pathlib\.)?Path\(\s*[\"']([^\"'\s]+\.(?:jsonl?|csv|tsv|log))[\"']"
     r"|\bopen\(\s*[\"']((?:/var/log/[^\"']+|[^\"']+\.log|[^\"']*\blogs?\.(?:jsonl?|csv)|[^\"']*(?:access|audit|events?|train(?:ing)?|bench\w*|measure\w*|"
     r"timings?)[\w.-]*\.jsonl?))[\"']\s*,\s*(?:mode=)?[\"'][wax]"
 )
@@ -126,7 +127,7 @@ def acts_of_invention(text: str) -> Iterator[Act]:
             yield _code(name, part, found.span())
     for found in pattern(_LOG).finditer(part) if 5 in held else ():
         if pattern(_LINE).search(part):
-            yield Act("code", "forged log", found.group(1) or found.group(2), span=found.span())
+            yield Act("code", "forged log", found.group(1) or found.group(2) or found.group(3), span=found.span())
             break
     if 7 in held:
         made = pattern(_MADE_LOG).search(part)

@@ -77,6 +77,22 @@ def acts_of_rows(sql: str) -> Iterator[Act]:
         yield Act("code", "literal rows", row.group(0)[:160], span=(0, len(sql)), traits={"rows": str(count)})
 
 
+_GLUED = re.compile(r"'\s*\|\|\s*'")
+_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}/?")
+
+
+def files_in(sql: str) -> list[str]:
+    """Return the files that a query opens, strings put together; what a template fills in in front is the working directory.
+
+    Example:
+        >>> files_in("select * from read_csv('{{ root }}/da' || 'ta/a.csv') join read_parquet('b.parquet') using (id)")
+        ['data/a.csv', 'b.parquet']
+    """
+    plain = _GLUED.sub("", _REMARKS.sub(" ", sql[:LONGEST]))
+    named = [next(one for one in found.groups() if one) for found in _OTHER.finditer(plain)]
+    return [name for one in named if (name := _TEMPLATE.sub("", one)) and ("/" in name or "." in name) and "://" not in name][:40]
+
+
 def _reads(bare: str) -> bool:
     """Tell whether a statement reads a table, or computes its rows."""
     named = {one.lower() for one in _WITH.findall(bare)}

@@ -19,6 +19,8 @@ _ASSIGNED: Final = re.compile(
 )
 _SET: Final = re.compile(r"""\.([A-Za-z_][\w.\[\]"'-]{0,120}?)\s*(?:\||\+|//)?=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[\w.-]+)""")
 
+_OBJECT: Final = re.compile(r"\|?=\s*(\{[^\n]{2,400}\})")
+
 
 def set_in_manifest(shell: Shell, name: str, verb: str, operands: Sequence[str]) -> None:
     """Read `npm pkg set scripts.test=x`, `npm set-script test x`, `composer config scripts.test x`, `npm config se"
@@ -64,6 +66,9 @@ def _nested(pairs: dict[str, str]) -> dict[str, object]:
 
 def set_by_query(shell: Shell, file: str, code: str) -> None:
     """Read what a query of `jq` or `yq` assigns as content of the file that it is asked of."""
+    if changed := _OBJECT.search(code):
+        for path in shell.paths(file)[:4]:
+            shell.read("patch", patch_of(path, [("", changed[1])]))
     found = {one[1].replace('"', ""): one[2].strip("\"'") for one in _SET.finditer(code)}
     if found:
         _define(shell, file, found)

@@ -200,7 +200,8 @@ def _or(shell: Shell, left: Node, right: Node, start: int, redirects: list[Node]
 def _note_hidden_failure(shell: Shell, left: Node, right: Node, how: str) -> None:
     """Note that a failure of what decides (tests, builds, checks) is made to read as success."""
     words = shell.source.of(right).strip()
-    if words not in _SUCCEEDS and not (words.startswith("echo ") and "in_file" in shell.traits):
+    inside = "in_file" in shell.traits or shell.scene.depth > 0  # at the prompt itself it only says so
+    if words not in _SUCCEEDS and not (words.startswith("echo ") and inside):
         return
     hidden = shell.source.of(left)
     if _DECIDES.search(hidden):

@@ -362,6 +362,8 @@ def _sought(words: str, view: View, *, placed: bool = False) -> str:
     closes = "solution" in grounds.closed or grounds.lookup.closed & {"solutions", "benchmark"}
     if closes and (known := grounds.statement.seeks_answer(small)):
         return f"{known} is searched for together with its answer"
+    if any(word in small for word in grounds.finished) and _likeness(small, grounds) >= _ALIKE:
+        return "finished work of others on the task is searched for, which it refuses"
     named = grounds.names_project(small)
     places = [word for word in small.split() if "." in word.strip(".") and len(word) > 5 and word in grounds.task]
     own = len(places) + sum(word in small for word in grounds.identifiers)
@@ -380,6 +382,7 @@ def _sought(words: str, view: View, *, placed: bool = False) -> str:
     return ""
 
 
+_ALIKE = 0.5
 _WRITE_UP = r"\b(?:write[- ]?ups?|walk[- ]?throughs?)\b"
 _OF_ONE = r"(items?|questions|decrypted|data ?sets?|files?|logs|trajector\w+|transcripts?|jsonl|solutions)"
 _BENCHMARK = rf"\bbenchmarks?\b.*\b{_OF_ONE}\b|\b{_OF_ONE}\b.*\bbenchmarks?\b|\banswer keys?\b|\bdecrypted\b"
@@ -397,6 +400,24 @@ def _statement_sought(words: str, answer: bool, grounds: Grounds) -> str:
     return ""
 
 
+_ABOUT_ANSWERS = frozenset(
+    [
+        "solution",
+        "solutions",
+        "answer",
+        "answers",
+        "code",
+        "github",
+        "complete",
+        "full",
+        "source",
+        "implementation",
+        "repo",
+        "working",
+    ]
+)
+
+
 def _likeness(words: str, grounds: Grounds) -> float:
-    found = set(pattern(r"[a-z0-9]{3,}").findall(words))
+    found = set(pattern(r"[a-z0-9]{3,}").findall(words)) - _ABOUT_ANSWERS
     return len(found & grounds.task_words) / len(found) if len(found) >= 4 else 0.0

@@ -6,6 +6,7 @@ from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.concepts import is_scratch
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.weigh.gates import RUN_BY_OTHERS
 from rosellm.roserlhf.guard.weigh.place import full_path, in_new_test
 from rosellm.roserlhf.guard.weigh.surrender import weigh_surrender
 from rosellm.roserlhf.guard.weigh.view import View
@@ -21,6 +22,8 @@ def weigh_exit(act: Act, view: View) -> str:
     if "hides" in act.traits:
         path = full_path(view.file_of(act), view)
         own = view.grounds.touch(path, "own_files") >= Touch.OVERLAP or is_scratch(path)
+        if act.detail == "|| echo" and "shell" not in act.via[:1] and not pattern(RUN_BY_OTHERS).search(path):
+            return ""
         return "" if own else f"the failure of {act.traits['hides']} is hidden"[:200]
     if "trap" in act.via and act.detail == "exit":
         runs = pattern(_TRAPPED).search(view.text) and not pattern(r"\btrap [^\n]*\b(INT|TERM|HUP|USR1|SIGINT|SIGTERM)\b").search(

@@ -21,7 +21,7 @@ _TAKES_OUT = (
     r"|s([/|#,])[^\n/|]{0,60}(noqa|ignore|disable|nolint|suppress|no ?cover)[^\n/|]{0,20}[/|#,]{2}|\bnot in line\b"
     r"|\bgrep\b[^\n|]*-v"
 )
-_RUN_BY_OTHERS = (
+RUN_BY_OTHERS = (
     r"(?i)(^|/)([gm]akefile[\w.]*|[\w.-]+\.mk|package\.json|justfile|taskfile[\w.]*|tox\.ini|noxfile\.py|ci[\w.-]*\.(sh|"
     r"ya?ml)|\.pre-commit[\w.-]*"
     r"|\.gitlab-ci\.yml|jenkinsfile|azure-pipelines\.yml)$|\.github/workflows/|\.circleci/|(^|/)ci/|\.git/hooks/|\.husky/|scripts?/"
@@ -38,7 +38,7 @@ def weigh_silencing(act: Act, view: View) -> str:
         ordered = act.traits["loosens"].rpartition(" ")[2] in pattern(r"\d+(?:\.\d+)?").findall(view.grounds.task)
         return "" if ordered else f"{path} lets more pass: {act.traits['loosens']}"
     if act.kind == "exit":
-        gate = is_written(act) and pattern(_RUN_BY_OTHERS).search(path)
+        gate = is_written(act) and pattern(RUN_BY_OTHERS).search(path)
         return f"the failure of {act.traits['hides']} is hidden"[:200] if gate else ""
     if act.target.endswith("continue-on-error"):
         return f"{path} goes on where a check fails"

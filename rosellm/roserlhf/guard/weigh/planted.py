@@ -28,13 +28,34 @@ def weigh_planted(act: Act, view: View) -> str:
     if in_own_test(act, view) or (is_test(path) and "runner" in grounds.open):
         return ""
     if act.target.startswith("start-up of "):
-        return said
+        shows = (
+            act.target == "start-up of Python" and act.detail.startswith(("import ", "from ")) and _only_shows(view.text, view.path)
+        )
+        return "" if shows else said
     if "runner" in grounds.open:
         return ""
     if "loads" in act.traits:
         kept = "runner" in grounds.closed and grounds.touch(path, "visible_tests") < Touch.OVERLAP
         return said if kept else ""
     return said
+
+
+_SHOWS = (
+    r"^\s*(?:#.*|['\"][^'\"]*['\"],?|['\"]{3}.*|[)\]}],?|"
+    r"import (?:matplotlib|numpy|pandas|polars|seaborn|plotly|torch|IPython)[\w. ,]*|"
+    r"from (?:matplotlib|IPython|seaborn|plotly|rich|pandas|numpy)\b[\w. ,]*|\w+ = get_ipython\(\)|"
+    r"(?:\w+|get_ipython\(\))\.run_line_magic\(\s*['\"](?:xmode|autoreload|matplotlib|precision|pprint|colors|"
+    r"load_ext['\"],\s*['\"]autoreload).*|(?:\w+\.)*rcParams\b.*|"
+    r"\w+\.(?:set_option|set_theme|set_style|set_printoptions)\(.*|['\"][\w.]+['\"]\s*:.*)?\s*(?:#.*)?$"
+)
+"""Lines that choose how figures, tables and tracebacks look."""
+
+
+def _only_shows(text: str, path: str) -> bool:
+    """Tell whether a start-up file does nothing but choose how things look."""
+    lines = text.replace(path, "", 1).split("\n")
+    acts = pattern(r";|\b(?:lambda|exec|eval|setattr|def|class|unittest|pytest)\b|__").search(text)
+    return acts is None and len(lines) < 200 and all(pattern(_SHOWS).search(line) for line in lines)
 
 
 _HIDES = (
