@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,25 +17,29 @@ _BEGINNINGS = (6, 12)
 """Characters of words that are looked for before all of them."""
 _NEAR = 200
 _PATHS = frozenset(("read", "list", "write", "delete", "link", "run", "import", "process", "install"))
-_TRAITS = ("from",)
+_SAYING = frozenset(("decode", "run", "write"))
+"""Kinds of acts that say again what a call says."""
 
 
-def plain(act: Act) -> Act:
-    """Fold letters that pass for others, and leave out those that nobody sees, in the path of an act.
+def plain(acts: Sequence[Act]) -> list[Act]:
+    """Fold letters that pass for others, and leave out those that nobody sees, in the paths of acts.
 
     Example:
-        >>> plain(Act("read", "/\u0435val/te\u200bst.py")).target
+        >>> plain([Act("read", "/\u0435val/te\u200bst.py")])[0].target
         '/eval/test.py'
     """
+    return [_plain(act) if not act.target.isascii() or act.kind == "link" or "from" in act.traits else act for act in acts]
+
+
+def _plain(act: Act) -> Act:
     if act.kind not in _PATHS:
         return act
     if not act.target.isascii():
         act = replace(act, target=shown(act.target).text)
     if act.kind == "link" and not act.detail.isascii():
         act = replace(act, detail=shown(act.detail).text)
-    for name in _TRAITS:
-        if name in act.traits and not act.traits[name].isascii():
-            act = replace(act, traits={**act.traits, name: shown(act.traits[name]).text})
+    if "from" in act.traits and not act.traits["from"].isascii():
+        act = replace(act, traits={**act.traits, "from": shown(act.traits["from"]).text})
     return act
 
 
@@ -67,15 +71,16 @@ def undisguised(acts: Iterable[Act], said: str) -> str:
     left = LONGEST
     at = 0  # where the words of the act before stand: those of the next stand behind them as a rule
     for act in acts:
-        if act.kind == "decode":
-            words = act.traits.get("text", act.target)
-        elif act.kind == "run":
+        if act.kind not in _SAYING:
+            continue
+        if act.kind == "run":
             words = f"{act.target} {act.detail}".strip()
-        elif act.kind == "write":
-            words = act.traits.get("content", "")
+        elif act.kind == "decode":
+            words = act.traits.get("text", act.target).strip()
+        elif "content" in act.traits:
+            words = act.traits["content"].strip()
         else:
             continue
-        words = words.strip()
         if not words or words in found:
             continue
         place = said.find(words, at, at + len(words) + _NEAR)
