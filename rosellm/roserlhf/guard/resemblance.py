@@ -31,7 +31,7 @@ from typing import Any, Final, NamedTuple
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.grounds import NOTHING, Grounds, grounds_of
 from rosellm.roserlhf.guard.hidden_text import readable
-from rosellm.roserlhf.guard.paths import Touch
+from rosellm.roserlhf.guard.paths import MAYBE
 from rosellm.roserlhf.guard.setting import Setting
 
 LEAST: Final = -0.5
@@ -201,7 +201,7 @@ def _done(act: Act, grounds: Grounds) -> list[str]:
 def _places(path: str, grounds: Grounds) -> str:
     """Return which places of the setting a path touches."""
     touches = grounds.touches(path)
-    return "none" if touches is NOTHING else "+".join([name for name in _PLACES if touches[name] >= Touch.MAYBE]) or "none"
+    return "none" if touches is NOTHING else "+".join([name for name in _PLACES if touches[name] >= MAYBE]) or "none"
 
 
 def resemblance(

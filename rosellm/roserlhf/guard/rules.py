@@ -69,7 +69,7 @@ class Suspicion:
 
 
 Condition = Callable[[Act, Grounds], bool]
-_MOST_KNOWN, _MOST_SIFTED, _MOST_SIEVES = 2_048, 64, 32
+_MOST_KNOWN, _MOST_SIFTED, _MOST_SIEVES, _MOST_WAYS = 2_048, 64, 32, 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,20 @@ class _Sifted:
         """What is left to ask, by what is found there."""
 
 
+class _Ways(dict[tuple[str, ...], frozenset[int]]):
+    """What is found in the ways to acts, `via`: the same few come back."""
+
+    def __init__(self, found: Callable[[str], frozenset[int]]) -> None:
+        super().__init__()
+        self._found = found
+
+    def __missing__(self, via: tuple[str, ...]) -> frozenset[int]:
+        if len(self) >= _MOST_WAYS:
+            self.clear()
+        self[via] = found = self._found(" ".join(via))
+        return found
+
+
 class _OfKind:
     """The rules for acts of one kind; their patterns are looked for in one pass over each text."""
 
@@ -120,9 +134,8 @@ class _OfKind:
         self._longest = "target" if kind in _LONG_TARGET else "detail"
         self._kind = kind
         self._texts: dict[str, dict[str, int]] = {}
-        self._sets: list[tuple[str, Callable[[str], frozenset[int]]]] = []
-        """Texts, the longest one and `via` aside, and what finds the patterns in each."""
-        self._found_in_via: Callable[[str], frozenset[int]] | None = None
+        self._sets: list[tuple[str, Callable[[Any], frozenset[int]]]] = []
+        """Texts, the longest one aside, and what finds the patterns in each."""
         self._sieves: dict[frozenset[int], Sieve] = {}
         """By the patterns that they look for in the longest text."""
         self.asks_places = False
@@ -141,8 +154,7 @@ class _OfKind:
     def compile(self) -> None:
         """Make the sets of patterns."""
         sets = {of: PatternSet(list(texts)).found for of, texts in self._texts.items() if of != self._longest}
-        self._found_in_via = sets.pop("via", None)
-        self._sets = list(sets.items())
+        self._sets = [(of, _Ways(found).__getitem__ if of == "via" else found) for of, found in sets.items()]
         asks = any(isinstance(one, _Among) for *_, conditions in self.checks for one in conditions)
         self.asks_places = asks and self._kind != "link"
         self.asks_modules = self._kind == "import"
@@ -156,8 +168,6 @@ class _OfKind:
         held: list[Any] = [idle, near]
         for of, found in self._sets:
             held.append(found(getattr(act, of)))
-        if self._found_in_via is not None:
-            held.append(self._found_in_via(" ".join(act.via)))
         asked = self._known.get((*held, *act.traits))
         if asked is None:
             asked = self._asked(held, act)
@@ -189,7 +199,7 @@ class _OfKind:
         return last
 
     def _by_text(self, founds: list[frozenset[int]]) -> dict[str, frozenset[int]]:
-        return dict(zip((*(of for of, _ in self._sets), "via"), founds, strict=False))
+        return {of: found for (of, _), found in zip(self._sets, founds, strict=True)}
 
     def _sieve(self, ids: frozenset[int]) -> Sieve:
         """Return what looks for some patterns in the longest text."""
@@ -267,12 +277,13 @@ class Rules:
         idle = grounds.idle
         found: dict[tuple[str, str, str, str], tuple[Rule, Act]] = {}
         acts = tuple(acts)
+        by_kind, near = self._by_kind, grounds.near
         for act in acts:
-            rules = self._by_kind[act.kind]
+            rules = by_kind[act.kind]
             is_placed = rules.asks_places and (not act.traits or _OTHER_PATH_TRAITS.isdisjoint(act.traits))
             if is_placed and rules.asks_modules and "." in act.target:
                 is_placed = False
-            for rule, conditions in rules.candidates(act, idle, grounds.near(act.target) if is_placed else None):
+            for rule, conditions in rules.candidates(act, idle, near(act.target) if is_placed else None):
                 for condition in conditions:
                     if not condition(act, grounds):
                         break
@@ -399,13 +410,13 @@ def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[
         raise ConfigError(f"{where}: touch must be one of {', '.join(levels)}, got {touch!r:.80}{_did_you_mean(touch, levels)}")
     if "among" in table:
         conditions.append(_Among(_words(table["among"], f"{where}: among", FIELDS), Touch[touch.upper()]))
-    if "not_among" in table:
-        conditions.append(_not_among(_words(table["not_among"], f"{where}: not_among", FIELDS)))
     if "closed" in table:
         conditions.append(_closed(_words(table["closed"], f"{where}: closed", tuple(SUBJECTS))))
     for key, wanted in (("concept", True), ("not_concept", False)):
         if key in table:
             conditions.append(_Concept(_words(table[key], f"{where}: {key}", tuple(CONCEPTS)), wanted=wanted))
+    if "not_among" in table:
+        conditions.append(_not_among(_words(table["not_among"], f"{where}: not_among", FIELDS)))
     return kinds, words, tuple(conditions)
 
 
