@@ -140,7 +140,11 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
             found[_key(act)] = act
     if words := undisguised(found.values(), text):
         disguised = {"undisguised": words}
-        return Reading(tuple([_with(act, disguised) for act in found.values()]), scenes[0], text)
+        acts = [
+            Act(act.kind, act.target, act.detail, act.argument, act.span, act.via, {**act.traits, **disguised})
+            for act in found.values()
+        ]
+        return Reading(tuple(acts), scenes[0], text)
     return Reading(tuple(found.values()), scenes[0], text)
 
 
@@ -287,11 +291,6 @@ def _placed(act: Act, argument: str, start: int, traits: Mapping[str, str] | Non
     """Return an act with its argument, its place in it and traits of its own; `replace` would take most of a reading's time."""
     span = (act.span[0] + start, act.span[1] + start) if start else act.span
     return Act(act.kind, act.target, act.detail, argument, span, act.via, {**act.traits, **traits} if traits else act.traits)
-
-
-def _with(act: Act, traits: Mapping[str, str]) -> Act:
-    known = act.traits
-    return Act(act.kind, act.target, act.detail, act.argument, act.span, act.via, {**known, **traits} if known else traits)
 
 
 def _parts(text: str, setting: Setting) -> Iterator[tuple[int, str]]:
