@@ -153,7 +153,8 @@ class Grounds:
         self._when: dict[tuple[str, Entry], When] = {}
         """Entries that mean only what exists already, or only what is new."""
         self._known: dict[str, Mapping[str, Touch]] = {}
-        self._near: dict[str, frozenset[str]] = {}
+        self.known_near: dict[str, frozenset[str]] = {}
+        """What `near` returned, for those who ask of hundreds of paths."""
         self.addresses: list[Any] = []
         """Addresses that must not be fetched."""
         self.commands: list[str] = []
@@ -456,13 +457,13 @@ class Grounds:
 
     def near(self, target: str) -> frozenset[str]:
         """Return the fields that name something which a path touches, however surely."""
-        known = self._near.get(target)
+        known = self.known_near.get(target)
         if known is None:
             touches = self.touches(target)
-            if len(self._near) >= _TARGETS:
-                self._near.clear()
+            if len(self.known_near) >= _TARGETS:
+                self.known_near.clear()
             known = frozenset() if touches is NOTHING else frozenset([name for name, touch in touches.items() if touch])
-            self._near[target] = known
+            self.known_near[target] = known
         return known
 
     def _nearest(self, target: str) -> Mapping[str, Touch]:

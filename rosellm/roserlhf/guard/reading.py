@@ -207,6 +207,7 @@ def _tells_how_often(remark: str) -> bool:
 
 _key = attrgetter("kind", "target", "detail", "argument", "via")
 _kind = attrgetter("kind")
+_argument = attrgetter("argument")
 
 
 def _home(workdir: str) -> str:
@@ -256,7 +257,8 @@ def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Sequence[Act
         scene = scene.of_argument(argument)
         for start, text in _parts(readable(piece.text), setting):
             acts = scene.read(piece.language, text, scene)
-            yield [_placed(act, argument, start) if start or act.argument != argument else act for act in acts]
+            is_named = not start and {argument}.issuperset(map(_argument, acts))
+            yield acts if is_named else [_placed(act, argument, start) for act in acts]
         if len(piece.text) > LONGEST:
             yield [_unread(piece.language, argument, len(piece.text))]
         return
