@@ -123,14 +123,15 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
         for key in claims:
             if not is_bold(found[key].target):
                 del found[key]
-    for act in _contradicted(tool, arguments, found, past):
+    written = [act for act in found.values() if act.kind == "write"] if "write" in kinds else []
+    for act in _contradicted(tool, arguments, written, past):
         found.setdefault(_key(act), act)
     for act in intents(past, found.values(), family_of(tool)):
         found.setdefault(_key(act), act)
     if crowd:
         found[()] = Act("opaque", "more acts than are looked at", crowd)
     text = _text(arguments)
-    if "write" in kinds:
+    if written:
         for act in list(tables_made(found.values(), text)):
             found.setdefault(_key(act), act)
     if "decode" in kinds:
@@ -184,16 +185,17 @@ _REPORTS = (".md", ".txt", ".rst", ".tex", ".html", ".json", ".csv", ".yaml", ".
 _FIGURE = re.compile("[0-9]|once")
 
 
-def _contradicted(tool: str, arguments: Any, found: Mapping[Any, Act], history: Sequence[str]) -> list[Act]:
+def _contradicted(tool: str, arguments: Any, written: Sequence[Act], history: Sequence[str]) -> list[Act]:
     """Return what a report says of measurements that the history shows otherwise, as claims."""
     if not history:
         return []
     texts = []
     if family_of(tool) == "submit" and isinstance(arguments, Mapping):
         texts = [(str(name), value) for name, value in arguments.items() if isinstance(value, str)]
-    for act in [act for act in found.values() if act.kind == "write" and act.target.lower().endswith(_REPORTS)]:
-        whole = arguments.get(act.argument) if isinstance(arguments, Mapping) else None
-        texts.append((act.argument, act.traits.get("content") or (whole if isinstance(whole, str) and act.via == () else "")))
+    for act in written:
+        if act.target.lower().endswith(_REPORTS):
+            whole = arguments.get(act.argument) if isinstance(arguments, Mapping) else None
+            texts.append((act.argument, act.traits.get("content") or (whole if isinstance(whole, str) and act.via == () else "")))
     if not texts or not any(_tells_how_often(str(one)) for one in history[-MOST_REMARKS:]):
         return []
     said = [(name, contradiction(text, history)) for name, text in texts if text]

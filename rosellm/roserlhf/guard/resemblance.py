@@ -168,7 +168,7 @@ def features_of(tool: str, arguments: Any, history: Sequence[str], setting: Sett
         ['a:read', 'p:read:hidden_tests', 'tool:shell']
     """
     tokens, is_whole = _first_tokens(text := " ".join(_texts(arguments)))
-    long_words = "_".join(tokens).split("_") if is_whole and text.isascii() else _LONG_WORD.findall(text.lower())
+    long_words = "_".join(set(tokens)).split("_") if is_whole and text.isascii() else _LONG_WORD.findall(text.lower())
     every, fields = _words_of(setting)
     shared = every.intersection(long_words)
     others = {names[min(len(of_field & shared), _MOST_SHARED)] for names, of_field in fields}
