@@ -15,17 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosellm.roserlhf.errors import ConfigError
+from rosellm.roserlhf.guard.act import KINDS, Act
 from rosellm.roserlhf.guard.corpus import read_calls, read_settings
 from rosellm.roserlhf.guard.detection import detection
+from rosellm.roserlhf.guard.hidden_text import shown
 from rosellm.roserlhf.guard.history import scenes_after
 from rosellm.roserlhf.guard.looks import language_of_look
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.plain_acts import plain
 from rosellm.roserlhf.guard.plain_words import acts_of_plain_words
 from rosellm.roserlhf.guard.readers import read
 from rosellm.roserlhf.guard.reading import LONGEST, MOST_ACTS, Reading, read_call
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.scene import DEEPEST, Scene
 from rosellm.roserlhf.guard.setting import Setting
+from rosellm.roserlhf.guard.shadows import _HINT, is_named_as_copy, originals_of
 from rosellm.roserlhf.guard.tool_names import family_of
 
 SETTING = Setting(workdir="/app", protected_read=("/eval/hidden/**",), result_file=("/eval/result.json",))
@@ -148,6 +152,40 @@ def test_an_argument_and_a_place_for_each_act() -> None:
     assert act.argument == "command"
     assert "/eval/key" in "ls && cat /eval/key"[slice(*act.span)]
     assert act.via[0] == "shell"
+
+
+_NAME = st.text(alphabet="ae/.\u0430\u200b\u00fc", max_size=6)
+
+
+@given(st.sampled_from(KINDS), _NAME, _NAME, st.dictionaries(st.sampled_from(["from", "source"]), _NAME))
+def test_paths_are_shown_as_they_are_seen(kind: Any, target: str, detail: str, traits: dict[str, str]) -> None:
+    found = plain([Act(kind, target, detail, traits=traits)])[0]
+    paths = {"read", "list", "write", "delete", "link", "run", "import", "process", "install"}
+    seen = (lambda text: text if text.isascii() else shown(text).text) if kind in paths else str
+    assert (found.target, found.detail) == (seen(target), seen(detail) if kind == "link" else detail)
+    assert found.traits == {name: seen(text) if name == "from" else text for name, text in traits.items()}
+
+
+_PARTS = st.sampled_from(["a", ".", "~", "#", "_", "-", "bak", "old", "copy", "tests", "py", "pyc", "so", "12", "%", "/", ".swp"])
+
+
+@given(st.lists(_PARTS, max_size=7).map("".join))
+def test_what_is_not_named_as_a_copy_has_no_originals(path: str) -> None:
+    assert is_named_as_copy(path) or not originals_of(path) or pattern(_HINT).search(path) is None
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("shell", 'cp a b; python3 -c \'open("/eval/k")\'; node -e \'require("fs").readFileSync("/eval/k")\'; eval "cat c"'),
+        ("python", "import os\nos.system('cat /eval/k')\nexec('open(\"/eval/k\")')\nassert f(1) == 2\ndef f(x): return 2"),
+        ("js", "const fs = require('fs'); fs.readFileSync('/eval/k'); process.exit(0)"),
+    ],
+)
+def test_readers_name_the_argument_themselves(language: str, words: str) -> None:
+    scene = Scene("/app", read).of_argument("code")
+    found = read(language, words, scene)
+    assert {act.argument for act in found} == {"code"}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from rosellm.roserlhf.guard.helpers import asked_for_work, asked_helper
 from rosellm.roserlhf.guard.machines import other_port, spoken_to
 from rosellm.roserlhf.guard.measures import skews_measure
 from rosellm.roserlhf.guard.parties import named_party
-from rosellm.roserlhf.guard.paths import Touch, entries, word_set
+from rosellm.roserlhf.guard.paths import ABOVE, INSIDE, NAME, OVERLAP, entries, word_set
 from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.refused_lists import refused_commands
 from rosellm.roserlhf.guard.statement import states_formula
@@ -124,14 +124,14 @@ def is_left_out(act: Act, grounds: Grounds, *names: str) -> bool:
         for one in patterns
         for form in ((one.rstrip("/*"),) if one.startswith("/") else (f"{top}/{one}".rstrip("/*"), f"{top}/**/{one}"))
     ]
-    touched = [entry for name in names for entry in grounds.paths[name] if entry.touched_by(top or "/") >= Touch.ABOVE]
+    touched = [entry for name in names for entry in grounds.paths[name] if entry.touched_by(top or "/") >= ABOVE]
     return all(any(_covers(form, entry.text) for form in forms) for entry in touched)
 
 
 def _covers(excluded: str, entry: str) -> bool:
     """Tell whether a pattern that is left out takes in all that an entry names, or the directory that holds it."""
     bare = entry.removesuffix("/**")
-    return bool(excluded) and entries(excluded, "/")[0].touched_by(bare) is Touch.INSIDE
+    return bool(excluded) and entries(excluded, "/")[0].touched_by(bare) is INSIDE
 
 
 def is_written(act: Act) -> bool:
@@ -195,7 +195,7 @@ def stands_in_own_test(path: str, grounds: Grounds) -> bool:
         return False
     if pattern(_FOR_ALL_TESTS).search(full):
         return grounds.is_own(full)
-    return grounds.touch(full, "protected_write", "hidden_tests") <= Touch.ABOVE or grounds.is_own(full)
+    return grounds.touch(full, "protected_write", "hidden_tests") <= ABOVE or grounds.is_own(full)
 
 
 _FOR_ALL_TESTS = (
@@ -217,7 +217,7 @@ def patched_protected(act: Act, grounds: Grounds) -> str:
     for count in range(min(len(parts) - 1, 6), 0, -1):
         module = "/".join(parts[:count])
         for path in (f"{root}/{module}.py", f"{root}/{module}/__init__.py"):
-            if grounds.touch(path, *DECIDING) >= Touch.OVERLAP and not grounds.is_rather_own(path):
+            if grounds.touch(path, *DECIDING) >= OVERLAP and not grounds.is_rather_own(path):
                 return path
     return ""
 
@@ -328,7 +328,7 @@ def named_places(act: Act, grounds: Grounds) -> list[str]:
     found = []
     for path in act.traits.get("places", "").split():
         kept = grounds.touch(path, "protected_read", "hidden_tests")
-        if kept >= Touch.OVERLAP and not grounds.is_own(path) and grounds.touch(path, "visible_tests") < Touch.OVERLAP:
+        if kept >= OVERLAP and not grounds.is_own(path) and grounds.touch(path, "visible_tests") < OVERLAP:
             found.append(path)
     return found
 
@@ -431,9 +431,9 @@ def shadow_of_kept(path: str, grounds: Grounds) -> str:
         return ""
     if (closed := built_from_kept(path, grounds)) and not grounds.is_own(path):
         return closed
-    if not shadows.may_be_copy(path) or grounds.is_own(path):
+    if not shadows.is_named_as_copy(path) or grounds.is_own(path):
         return ""
-    found = (one for one in shadows.originals_of(path) if grounds.touch(one, *kept) >= Touch.NAME)
+    found = (one for one in shadows.originals_of(path) if grounds.touch(one, *kept) >= NAME)
     return next(found, "")
 
 
@@ -441,7 +441,7 @@ def kept_address(act: Act, grounds: Grounds) -> str:
     """Return the path of an address if the setting keeps it from the agent as it keeps files."""
     rest = path_of(act.target).partition("?")[0]
     path = posixpath.normpath("/" + rest.partition("/")[2])
-    kept = path != "/" and any(entry.touched_by(path) >= Touch.OVERLAP for entry in grounds.kept_services)
+    kept = path != "/" and any(entry.touched_by(path) >= OVERLAP for entry in grounds.kept_services)
     return path if kept else ""
 
 
@@ -469,9 +469,9 @@ def watched_verifier(act: Act, grounds: Grounds) -> str:
         if word.startswith("-") or is_scratch(word):
             continue
         path = posixpath.normpath(posixpath.join(root or "/", word))
-        if grounds.touch(path, "verifier", "protected_read", "hidden_tests") >= Touch.OVERLAP and not is_test(path):
+        if grounds.touch(path, "verifier", "protected_read", "hidden_tests") >= OVERLAP and not is_test(path):
             return word
-        if grounds.touch(path, "protected_write") >= Touch.OVERLAP and pattern(_SCORES).search(word.rpartition("/")[2].lower()):
+        if grounds.touch(path, "protected_write") >= OVERLAP and pattern(_SCORES).search(word.rpartition("/")[2].lower()):
             return word
         if len(word) > 4 and "/" not in word and any(entry.text.endswith(f"/{word}") for entry in grounds.paths["verifier"]):
             return word
@@ -491,7 +491,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "foreign path": _foreign,
     "in own test": _in_own_test,
     "in test file": lambda act, grounds: is_test(act.traits.get("in_file") or act.traits.get("file", "")),
-    "given file": lambda act, grounds: grounds.touch(act.target, "own_files") >= Touch.OVERLAP,
+    "given file": lambda act, grounds: grounds.touch(act.target, "own_files") >= OVERLAP,
     "near host": lambda act, grounds: is_near(host_of(act.target)),
     "known commit": lambda act, grounds: grounds.names_commit(act.target),
     "in workdir": lambda act, grounds: in_workdir(act.target, grounds),
@@ -502,7 +502,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "own path": lambda act, grounds: grounds.is_own(act.target),
     "test path": lambda act, grounds: is_test(act.target),
     "unknown path": lambda act, grounds: UNKNOWN in act.target,
-    "known visible test": lambda act, grounds: grounds.touch(act.target, "visible_tests") >= Touch.OVERLAP,
+    "known visible test": lambda act, grounds: grounds.touch(act.target, "visible_tests") >= OVERLAP,
     "named in words": lambda act, grounds: grounds.named_in_words(act.target),
     "kept by words": _kept_by_words,
     "all but the work": lambda act, grounds: leaves_work_out(act, grounds),

@@ -20,7 +20,20 @@ from rosellm.roserlhf.guard.lookup import Lookup
 from rosellm.roserlhf.guard.machines import hosts_of, machines_of
 from rosellm.roserlhf.guard.others import HOSTS, spoken_words, strings
 from rosellm.roserlhf.guard.parties import parties_of
-from rosellm.roserlhf.guard.paths import Entry, Touch, absolute, entries, nearest, nearest_by_field, word_set
+from rosellm.roserlhf.guard.paths import (
+    ABOVE,
+    INSIDE,
+    MAYBE,
+    NONE,
+    OVERLAP,
+    Entry,
+    Touch,
+    absolute,
+    entries,
+    nearest,
+    nearest_by_field,
+    word_set,
+)
 from rosellm.roserlhf.guard.patterns import alternatives, passing, pattern
 from rosellm.roserlhf.guard.permits import Permits, permitted_hosts, permitted_packages
 from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_in, said, secrets, subjects
@@ -36,7 +49,7 @@ from rosellm.roserlhf.guard.versions import Limit, limit_of
 
 FIELDS = ("writable", "own_files", "protected_read", "protected_write", "visible_tests", "hidden_tests", "verifier", "result_file")
 """Fields of a setting that hold paths."""
-NOTHING: Final[Mapping[str, Touch]] = dict.fromkeys(FIELDS, Touch.NONE)
+NOTHING: Final[Mapping[str, Touch]] = dict.fromkeys(FIELDS, NONE)
 """What a path touches that is far from all that a setting names."""
 DECIDING = ("protected_write", "hidden_tests", "verifier", "result_file", "protected_read")
 """Fields of what an agent must not change."""
@@ -155,7 +168,8 @@ class Grounds:
         self._when: dict[tuple[str, Entry], When] = {}
         """Entries that mean only what exists already, or only what is new."""
         self._known: dict[str, Mapping[str, Touch]] = {}
-        self._near: dict[str, frozenset[str]] = {}
+        self.known_near: dict[str, frozenset[str]] = {}
+        """What `near` returned, for those who ask of hundreds of paths."""
         self.addresses: list[Any] = []
         """Addresses that must not be fetched."""
         self.commands: list[str] = []
@@ -270,7 +284,7 @@ class Grounds:
         full = absolute(path, self.setting.workdir, self.homes[0]).casefold()
         if any(_same(full, one, self.setting.workdir) for one in self.setting.protected_write):
             return False
-        own = nearest(full, self._given) == Touch.INSIDE and not pattern(_OUTCOME).search(full.removeprefix(self.workdir))
+        own = nearest(full, self._given) == INSIDE and not pattern(_OUTCOME).search(full.removeprefix(self.workdir))
         return own or self._is_asked_for(path) or any(_same(full, one, self.setting.workdir) for one in self.setting.own_files)
 
     def _is_handed_in(self, text: str) -> bool:
@@ -468,15 +482,15 @@ class Grounds:
     def touch(self, target: str, *names: str) -> Touch:
         """Tell how surely a path is one of what some fields name."""
         known = self._known.get(target) or self.touches(target)
-        best = Touch.NONE
+        best = NONE
         if known is NOTHING:
             return best
         for name in names:
             one = known[name]
             if one > best:
                 best = one
-        if best == Touch.ABOVE and (self._may_walk(target) or self._is_far_below(target, names)):
-            return Touch.NONE
+        if best == ABOVE and (self._may_walk(target) or self._is_far_below(target, names)):
+            return NONE
         return best
 
     def touches(self, target: str) -> Mapping[str, Touch]:
@@ -490,25 +504,25 @@ class Grounds:
 
     def near(self, target: str) -> frozenset[str]:
         """Return the fields that name something which a path touches, however surely."""
-        known = self._near.get(target)
+        known = self.known_near.get(target)
         if known is None:
             touches = self.touches(target)
-            if len(self._near) >= _TARGETS:
-                self._near.clear()
+            if len(self.known_near) >= _TARGETS:
+                self.known_near.clear()
             known = frozenset() if touches is NOTHING else frozenset([name for name, touch in touches.items() if touch])
-            self._near[target] = known
+            self.known_near[target] = known
         return known
 
     def _nearest(self, target: str) -> Mapping[str, Touch]:
         found = nearest_by_field(target, self.paths)
         for name, without in self._without.items():
-            if without and found[name] and nearest(target, without) == Touch.INSIDE:
-                found[name] = Touch.NONE
+            if without and found[name] and nearest(target, without) == INSIDE:
+                found[name] = NONE
         return found
 
     def only_what_exists(self, target: str, *names: str) -> bool:
         """Tell whether some fields keep a path only if it exists already."""
-        surely = [(name, entry) for name in names for entry in self.paths[name] if entry.touched_by(target) >= Touch.MAYBE]
+        surely = [(name, entry) for name in names for entry in self.paths[name] if entry.touched_by(target) >= MAYBE]
         return bool(surely) and all(self._when.get(one) == "existing" for one in surely)
 
     def _stands_apart(self, path: str) -> bool:
@@ -537,7 +551,7 @@ class Grounds:
                 for name in names
                 if self.touch(target, name)
                 for entry in self.paths[name]
-                if entry.touched_by(target) >= Touch.MAYBE and (new or self._when.get((name, entry)) != "new")
+                if entry.touched_by(target) >= MAYBE and (new or self._when.get((name, entry)) != "new")
             ),
             default=0,
         )
@@ -547,7 +561,7 @@ class Grounds:
         start = literal_prefix(target.casefold()).rstrip("/")
         if start == self.workdir and start != "/":
             return True
-        return any(entry.touched_by(start) == Touch.INSIDE for name in ("visible_tests", "own_files") for entry in self.paths[name])
+        return any(entry.touched_by(start) == INSIDE for name in ("visible_tests", "own_files") for entry in self.paths[name])
 
     def _is_far_below(self, target: str, names: tuple[str, ...]) -> bool:
         """Tell whether a path lies below the working directory, in all of which names are kept from reading: `**/secret_*`.
@@ -556,12 +570,12 @@ class Grounds:
         """
         if "protected_write" in names or self.workdir == "/" or not target.casefold().startswith(f"{self.workdir}/"):
             return False
-        above = (entry for name in names for entry in self.paths[name] if entry.touched_by(target) == Touch.ABOVE)
+        above = (entry for name in names for entry in self.paths[name] if entry.touched_by(target) == ABOVE)
         return all(entry.prefix.rstrip("/") == self.workdir for entry in above)
 
     def is_own(self, target: str) -> bool:
         """Tell whether the setting gives a path to the agent: to write, or as its own file."""
-        return self.touch(target, "own_files", "writable") >= Touch.OVERLAP
+        return self.touch(target, "own_files", "writable") >= OVERLAP
 
     def is_rather_own(self, target: str, *, new: bool = True) -> bool:
         """Tell whether the setting gives a path, `new` or not, to the agent more expressly than it protects it."""
@@ -573,7 +587,7 @@ class Grounds:
 
     def is_asked_for(self, target: str) -> bool:
         """Tell whether a path is kept only as the result that the task itself wants written, or as what a verifier looks over."""
-        kept = {name for name in DECIDING if self.touch(target, name) >= Touch.MAYBE}
+        kept = {name for name in DECIDING if self.touch(target, name) >= MAYBE}
         if kept == {"result_file"}:
             if pattern(_PROSE).search(target.casefold()) and not any(" " in one for one in self.setting.result_file):
                 return True
@@ -588,7 +602,7 @@ class Grounds:
                 if folder in made:
                     return True
             return any(
-                entry.touched_by(target) >= Touch.MAYBE and entry.text.rsplit("/", 1)[-1] in found
+                entry.touched_by(target) >= MAYBE and entry.text.rsplit("/", 1)[-1] in found
                 for entry in self.paths["verifier"]
                 for text in places
                 for found in _each(_LOOKED_OVER, text.lower())

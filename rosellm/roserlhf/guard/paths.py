@@ -42,6 +42,10 @@ class Touch(enum.IntEnum):
     """What the entry names, or something inside."""
 
 
+NONE, NAME, ABOVE, MAYBE, OVERLAP, INSIDE = Touch
+"""Them by names of their own: those of a class that enumerates take long to look up."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A path or glob of the setting, absolute, letters of one case."""
@@ -78,7 +82,7 @@ class Entry:
         if self.prefix.startswith(below) or (
             below.startswith(self.prefix) and not _is_file(path) and shared_letters(below + "**", self.text) >= 0
         ):
-            return Touch.ABOVE
+            return ABOVE
         return self._near_by_name(path)
 
     def holds(self, path: str, below: str) -> bool:
@@ -90,26 +94,26 @@ class Entry:
     def touched_by_glob(self, path: str, start: str) -> Touch:
         """Tell how surely a path with wildcards, of which `start` stands before the first, is what this entry names."""
         if not (start.startswith(self.prefix) or self.prefix.startswith(start)):
-            return Touch.NONE if UNKNOWN in path else self.near(path, path if path.endswith("/") else path + "/")
+            return NONE if UNKNOWN in path else self.near(path, path if path.endswith("/") else path + "/")
         shared = shared_letters(path, self.text)
         if not self.text.endswith("/**"):
             shared = max(shared, shared_letters(path, self.text + "/**"))
         if shared < 0:
             above = UNKNOWN not in path and not _is_file(path) and shared_letters(path + "/**", self.text) >= 0
-            return Touch.ABOVE if above else self._near_by_name(path)
+            return ABOVE if above else self._near_by_name(path)
         if UNKNOWN not in path:
             from_above = start.endswith("/") and len(start) < len(self.prefix)
             fewest = _ENOUGH_BELOW if _goes_below(path, self.prefix) else _ENOUGH
-            return Touch.ABOVE if from_above and shared - _letters(start) < fewest else Touch.OVERLAP
+            return ABOVE if from_above and shared - _letters(start) < fewest else OVERLAP
         known = path.removeprefix(self.workdir + "/") if self.prefix.startswith(self.workdir) else path
         enough = shared - _letters(path[: len(path) - len(known)]) >= _ENOUGH
-        return Touch.MAYBE if enough else Touch.NONE
+        return MAYBE if enough else NONE
 
     def _near_by_name(self, path: str) -> Touch:
         if not self.ending:
-            return Touch.NONE
+            return NONE
         same = path.endswith("/" + self.ending) if self.named is None else self.named.search(path) is not None
-        return Touch.NAME if same else Touch.NONE
+        return NAME if same else NONE
 
 
 def _goes_below(path: str, prefix: str) -> bool:
@@ -131,23 +135,23 @@ def nearest_by_field(target: str, fields: Mapping[str, Collection[Entry]]) -> di
     path = target[:_LONGEST].casefold()
     if WILD.isdisjoint(path):
         below = path if path.endswith("/") else path + "/"
-        return {name: _nearest_to_path(path, below, found) if found else Touch.NONE for name, found in fields.items()}
+        return {name: _nearest_to_path(path, below, found) if found else NONE for name, found in fields.items()}
     start = literal_prefix(path)
-    return {name: _nearest_to_glob(path, start, found) if found else Touch.NONE for name, found in fields.items()}
+    return {name: _nearest_to_glob(path, start, found) if found else NONE for name, found in fields.items()}
 
 
 def _nearest_to_path(path: str, below: str, found: Iterable[Entry]) -> Touch:
-    best = Touch.NONE
+    best = NONE
     for entry in found:
         if entry.holds(path, below):
-            return Touch.INSIDE
-        if best < Touch.ABOVE and (one := entry.near(path, below)) > best:
+            return INSIDE
+        if best < ABOVE and (one := entry.near(path, below)) > best:
             best = one
     return best
 
 
 def _nearest_to_glob(path: str, start: str, found: Iterable[Entry]) -> Touch:
-    best = Touch.NONE
+    best = NONE
     for entry in found:
         if (one := entry.touched_by_glob(path, start)) > best:
             best = one

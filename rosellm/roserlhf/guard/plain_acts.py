@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,13 +21,17 @@ _SAYING = frozenset(("decode", "run", "write"))
 _PATHS = frozenset(("read", "list", "write", "delete", "link", "run", "import", "process", "install"))
 
 
-def plain(act: Act) -> Act:
-    """Fold letters that pass for others, and leave out those that nobody sees, in the path of an act.
+def plain(acts: Sequence[Act]) -> list[Act]:
+    """Fold letters that pass for others, and leave out those that nobody sees, in the paths of acts.
 
     Example:
-        >>> plain(Act("read", "/\u0435val/te\u200bst.py")).target
+        >>> plain([Act("read", "/\u0435val/te\u200bst.py")])[0].target
         '/eval/test.py'
     """
+    return [_plain(act) if not act.target.isascii() or act.kind == "link" or "from" in act.traits else act for act in acts]
+
+
+def _plain(act: Act) -> Act:
     if act.kind not in _PATHS:
         return act
     if not act.target.isascii() and not act.target.replace(UNKNOWN, "").isascii():
@@ -70,16 +74,16 @@ def undisguised(acts: Iterable[Act], said: str) -> str:
     left = LONGEST
     at = 0  # where the words of the act before stand: those of the next stand behind them as a rule
     for act in acts:
-        kind = act.kind
-        if kind not in _SAYING:
+        if act.kind not in _SAYING:
             continue
-        if kind == "run":
-            words = f"{act.target} {act.detail}"
-        elif kind == "write":
-            words = act.traits.get("content", "")
+        if act.kind == "run":
+            words = f"{act.target} {act.detail}".strip()
+        elif act.kind == "decode":
+            words = act.traits.get("text", act.target).strip()
+        elif "content" in act.traits:
+            words = act.traits["content"].strip()
         else:
-            words = act.traits.get("text", act.target)
-        words = words.strip()
+            continue
         if not words or words in found:
             continue
         place = said.find(words, at, at + len(words) + _NEAR)

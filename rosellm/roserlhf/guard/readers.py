@@ -57,11 +57,13 @@ def read(language: str, code: str, scene: Scene) -> list[Act]:
         return _reader(name)(readable(code), scene)  # which says in `via` that it is shell
     found += _reader(name)(readable(code), scene)
     label = name.rpartition("/")[2].rpartition(".")[2].lower() if "/" in name else name
-    return [act if act.via and act.via[0] == label else _through(label, act) for act in found]
-
-
-def _through(label: str, act: Act) -> Act:
-    return Act(act.kind, act.target, act.detail, act.argument, act.span, (label, *act.via), act.traits)
+    way, argument = (label,), scene.argument
+    return [
+        act
+        if act.via and act.via[0] == label
+        else Act(act.kind, act.target, act.detail, argument or act.argument, act.span, way + act.via, act.traits)
+        for act in found
+    ]
 
 
 @lru_cache(maxsize=1_024)

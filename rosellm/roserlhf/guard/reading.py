@@ -7,8 +7,9 @@ read at its beginning, at its end and around words that the setting protects, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from rosellm.roserlhf.guard import readers
@@ -100,13 +101,12 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     crowd, telling = "", _Telling(setting)
     for piece in pieces_of(tool, arguments, telling):
         for scene in scenes if _depends_on_workdir(piece) else scenes[:1]:
-            for act in map(plain, _acts(piece, scene, setting)):
-                if len(found) > MOST_ACTS and not telling(act.target):
+            for acts in map(plain, _acts(piece, scene, setting)):
+                if not scene.copies and len(found) + len(acts) <= MOST_ACTS:
+                    for act in acts:
+                        found.setdefault(_key(act), act)
+                elif _are_too_many(acts, found, scene, telling):
                     crowd = crowd or piece.argument
-                    continue
-                found.setdefault(_key(act), act)
-                for original in originals(act, scene.copies) if scene.copies else ():
-                    found.setdefault(_key(original), original)
                 if len(found) > 2 * MOST_ACTS:
                     break
         if len(found) > 2 * MOST_ACTS:
@@ -118,20 +118,21 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
                 inside = {"in_file": resolve(readable(piece.path), scenes[0])} if piece.path else None
                 act = _placed(act, readable(piece.argument), 0, inside)
                 found.setdefault(_key(act), act)
-    claims = [key for key, act in found.items() if "claims" in act.traits]
+    kinds = set(map(_kind, found.values()))
+    claims = [key for key, act in found.items() if "claims" in act.traits] if "text" in kinds else ()
     if claims and not is_contested(past):
         for key in claims:
             if not is_bold(found[key].target):
                 del found[key]
-    for act in _contradicted(tool, arguments, found, past):
+    written = [act for act in found.values() if act.kind == "write"] if "write" in kinds else []
+    for act in _contradicted(tool, arguments, written, past):
         found.setdefault(_key(act), act)
     for act in intents(past, found.values(), family_of(tool), setting.workdir):
         found.setdefault(_key(act), act)
     if crowd:
         found[()] = Act("opaque", "more acts than are looked at", crowd)
     text = _text(arguments)
-    kinds = {act.kind for act in found.values()}
-    if "write" in kinds:
+    if written:
         for act in list(tables_made(found.values(), text)):
             found.setdefault(_key(act), act)
     if "decode" in kinds:
@@ -139,9 +140,29 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     if setting.task and acts_of_plain_words(tool, arguments, past) is None:  # calls of no task are like none
         for act in list(resemblance(tool, arguments, past, setting, found.values())):
             found[_key(act)] = act
-    words = undisguised(found.values(), text)
-    acts = (_placed(act, act.argument, 0, {"undisguised": words}) for act in found.values()) if words else found.values()
-    return Reading(tuple(acts), scenes[0], text)
+    if words := undisguised(found.values(), text):
+        disguised = {"undisguised": words}
+        acts = [
+            Act(act.kind, act.target, act.detail, act.argument, act.span, act.via, {**act.traits, **disguised})
+            for act in found.values()
+        ]
+        return Reading(tuple(acts), scenes[0], text)
+    return Reading(tuple(found.values()), scenes[0], text)
+
+
+def _are_too_many(acts: Iterable[Act], found: dict[tuple[Any, ...], Act], scene: Scene, telling: _Telling) -> bool:
+    """Add acts to those found, and those of the originals of copies; tell whether some were left out, since there were too many."""
+    left_out = False
+    for act in acts:
+        if len(found) > MOST_ACTS and not telling(act.target):
+            left_out = True
+            continue
+        found.setdefault(_key(act), act)
+        for original in originals(act, scene.copies) if scene.copies else ():
+            found.setdefault(_key(original), original)
+        if len(found) > 2 * MOST_ACTS:
+            break
+    return left_out
 
 
 @dataclass(slots=True)
@@ -165,15 +186,15 @@ _REPORTS = (".md", ".txt", ".rst", ".tex", ".html", ".json", ".csv", ".yaml", ".
 _FIGURE = re.compile("[0-9]|once")
 
 
-def _contradicted(tool: str, arguments: Any, found: Mapping[Any, Act], history: Sequence[str]) -> list[Act]:
+def _contradicted(tool: str, arguments: Any, written: Sequence[Act], history: Sequence[str]) -> list[Act]:
     """Return what a report says of measurements that the history shows otherwise, as claims."""
     if not history:
         return []
     texts = []
     if family_of(tool) == "submit" and isinstance(arguments, Mapping):
         texts = [(readable(str(name)), value) for name, value in arguments.items() if isinstance(value, str)]
-    for act in found.values():
-        if act.kind == "write" and act.target.lower().endswith(_REPORTS):
+    for act in written:
+        if act.target.lower().endswith(_REPORTS):
             whole = arguments.get(act.argument) if isinstance(arguments, Mapping) else None
             texts.append((act.argument, act.traits.get("content") or (whole if isinstance(whole, str) and act.via == () else "")))
     if not texts or not any(_tells_how_often(str(one)) for one in history[-MOST_REMARKS:]):
@@ -187,8 +208,9 @@ def _tells_how_often(remark: str) -> bool:
     return _FIGURE.search(remark) is not None or (not remark.isascii() and any(map(str.isdigit, remark)))
 
 
-def _key(act: Act) -> tuple[Any, ...]:
-    return (act.kind, act.target, act.detail, act.argument, act.via)
+_key = attrgetter("kind", "target", "detail", "argument", "via")
+_kind = attrgetter("kind")
+_argument = attrgetter("argument")
 
 
 def _home(workdir: str) -> str:
@@ -231,45 +253,48 @@ def _depends_on_workdir(piece: Piece) -> bool:
     return piece.role != "code" or piece.language in ("shell", "python", "git", "js")
 
 
-def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Act]:
-    """Yield the acts of one piece, its argument and the place in it filled in."""
+def _acts(piece: Piece, scene: Scene, setting: Setting) -> Iterator[Sequence[Act]]:
+    """Yield the acts of each part of one piece, its argument and the place in it filled in."""
     argument = readable(piece.argument)
     if piece.role == "code":
         scene = scene.of_argument(argument)
         for start, text in _parts(readable(piece.text), setting):
-            for act in scene.read(piece.language, text, scene):
-                yield _placed(act, argument, start)
+            acts = scene.read(piece.language, text, scene)
+            is_named = not start and {argument}.issuperset(map(_argument, acts))
+            yield acts if is_named else [_placed(act, argument, start) for act in acts]
         if len(piece.text) > LONGEST:
-            yield Act(
-                "opaque", "too long to be read whole", piece.language, argument, (LONGEST // 2, len(piece.text) - LONGEST // 2)
-            )
+            yield [_unread(piece.language, argument, len(piece.text))]
         return
     path = readable(piece.path)
     place = resolve(path, scene)
     span = (0, len(path))
     if piece.role == "link":
-        yield Act("link", place, resolve(readable(piece.before), scene), argument, span)
+        yield [Act("link", place, resolve(readable(piece.before), scene), argument, span)]
     elif piece.role == "write":
         content = readable(piece.text)
         before = readable(piece.before[:LONGEST])
         for start, text in _parts(content, setting):
-            for act in acts_of_file(place, text, scene, before=before, whole=piece.whole and len(content) <= LONGEST):
-                inside = {} if act.kind == "write" or "in_file" in act.traits else {"in_file": place}
-                yield _placed(act, argument, start, inside)
+            acts = acts_of_file(place, text, scene, before=before, whole=piece.whole and len(content) <= LONGEST)
+            inside = {"in_file": place}
+            yield [
+                _placed(act, argument, start, None if act.kind == "write" or "in_file" in act.traits else inside) for act in acts
+            ]
         if len(content) > LONGEST:
-            yield Act("opaque", "too long to be read whole", place, argument, (LONGEST // 2, len(content) - LONGEST // 2))
+            yield [_unread(place, argument, len(content))]
     else:
         traits = {"sought": piece.text[:LONGEST_DETAIL]} if piece.text else {}
-        yield Act(piece.role, place, "", argument, span, (), traits)
+        yield [Act(piece.role, place, "", argument, span, (), traits)]
         if other := process_in(place) or process_in(path):
-            yield Act("process", other[0], f"{piece.role} {other[1]}", argument, span)
+            yield [Act("process", other[0], f"{piece.role} {other[1]}", argument, span)]
+
+
+def _unread(what: str, argument: str, size: int) -> Act:
+    return Act("opaque", "too long to be read whole", what, argument, (LONGEST // 2, size - LONGEST // 2))
 
 
 def _placed(act: Act, argument: str, start: int, traits: Mapping[str, str] | None = None) -> Act:
     """Return an act with its argument, its place in it and traits of its own; `replace` would take most of a reading's time."""
-    if not start and not traits and act.argument == argument:
-        return act
-    span = (act.span[0] + start, act.span[1] + start)
+    span = (act.span[0] + start, act.span[1] + start) if start else act.span
     return Act(act.kind, act.target, act.detail, argument, span, act.via, {**act.traits, **traits} if traits else act.traits)
 
 

@@ -28,9 +28,9 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any, Final, NamedTuple
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.grounds import NOTHING, Grounds, grounds_of
+from rosellm.roserlhf.guard.grounds import Grounds, grounds_of
 from rosellm.roserlhf.guard.hidden_text import readable
-from rosellm.roserlhf.guard.paths import Touch
+from rosellm.roserlhf.guard.paths import MAYBE
 from rosellm.roserlhf.guard.setting import Setting
 
 LEAST: Final = -0.5
@@ -170,39 +170,39 @@ def features_of(tool: str, arguments: Any, history: Sequence[str], setting: Sett
         ['a:read', 'p:read:hidden_tests', 'tool:shell']
     """
     tokens, is_whole = _first_tokens(text := " ".join(_texts(arguments)))
-    long_words = "_".join(tokens).split("_") if is_whole and text.isascii() else _LONG_WORD.findall(text.lower())
+    long_words = "_".join(set(tokens)).split("_") if is_whole and text.isascii() else _LONG_WORD.findall(text.lower())
     every, fields = _words_of(setting)
     shared = every.intersection(long_words)
     others = {names[min(len(of_field & shared), _MOST_SHARED)] for names, of_field in fields}
     others.add(f"tool:{tool}")
-    grounds = grounds_of(setting)
-    for act in islice(acts, MOST_ACTS):
-        others.update(_done(act, grounds))
+    _add_done(others, acts, grounds_of(setting))
     heard: set[str] = set().union(*[_said(remark[:LONGEST_REMARK]) for remark in history[-MOST_REMARKS:]])
     return Features(tokens, heard, others)
 
 
-def _done(act: Act, grounds: Grounds) -> list[str]:
-    """Return what an act does to what the setting names."""
-    kind = act.kind
-    done = [f"a:{kind}"]
-    if act.via:
-        done.append(f"v:{kind}:{act.via[-1]}")
-    if kind in _PLACED and act.target.startswith("/"):
-        done.append(f"p:{kind}:{_places(act.target, grounds)}")
-    elif kind == "fetch":
-        done.append(f"f:{grounds.host_allowed(act.traits.get('host', ''))}:{act.traits.get('place', '')}")
-    elif kind == "install":
-        done.append(f"i:{grounds.package_allowed(act.target)}")
-    elif kind == "code":
-        done.append(f"c:{act.target[:40]}")
-    return done
+def _add_done(done: set[str], acts: Iterable[Act], grounds: Grounds) -> None:
+    """Add what acts do to what the setting names."""
+    for act in islice(acts, MOST_ACTS):
+        kind = act.kind
+        done.add(f"a:{kind}")
+        if act.via:
+            done.add(f"v:{kind}:{act.via[-1]}")
+        if kind in _PLACED:
+            if act.target.startswith("/"):
+                near = grounds.near(act.target)
+                done.add(f"p:{kind}:{_places(act.target, near, grounds) if near else 'none'}")
+        elif kind == "fetch":
+            done.add(f"f:{grounds.host_allowed(act.traits.get('host', ''))}:{act.traits.get('place', '')}")
+        elif kind == "install":
+            done.add(f"i:{grounds.package_allowed(act.target)}")
+        elif kind == "code":
+            done.add(f"c:{act.target[:40]}")
 
 
-def _places(path: str, grounds: Grounds) -> str:
-    """Return which places of the setting a path touches."""
+def _places(path: str, near: frozenset[str], grounds: Grounds) -> str:
+    """Return which places of the setting a path touches, of those that it is near to."""
     touches = grounds.touches(path)
-    return "none" if touches is NOTHING else "+".join([name for name in _PLACES if touches[name] >= Touch.MAYBE]) or "none"
+    return "+".join([name for name in _PLACES if name in near and touches[name] >= MAYBE]) or "none"
 
 
 def resemblance(

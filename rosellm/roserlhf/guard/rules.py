@@ -117,12 +117,13 @@ class _OfKind:
         self.checks: list[tuple[Rule, tuple[tuple[str, frozenset[int], bool], ...], tuple[Condition, ...]]] = []
         self._known: dict[tuple[Any, ...], _Asked | _Sifted] = {}
         """What is left to ask where the same patterns are found and the same traits are there: the same few come back."""
-        self._longest = "target" if kind in _LONG_TARGET else "detail"
+        self._longest, self._shorter = ("target", "detail") if kind in _LONG_TARGET else ("detail", "target")
         self._kind = kind
         self._texts: dict[str, dict[str, int]] = {}
-        self._sets: list[tuple[str, Callable[[str], frozenset[int]]]] = []
-        """Texts, the longest one and `via` aside, and what finds the patterns in each."""
-        self._found_in_via: Callable[[str], frozenset[int]] | None = None
+        self._sets: dict[str, PatternSet] = {}
+        """What finds the patterns in each text but the longest one."""
+        self._found = PatternSet(()).found
+        """What is found in the shorter one of target and detail."""
         self._sieves: dict[frozenset[int], Sieve] = {}
         """By the patterns that they look for in the longest text."""
         self.asks_places = False
@@ -140,9 +141,9 @@ class _OfKind:
 
     def compile(self) -> None:
         """Make the sets of patterns."""
-        sets = {of: PatternSet(list(texts)).found for of, texts in self._texts.items() if of != self._longest}
-        self._found_in_via = sets.pop("via", None)
-        self._sets = list(sets.items())
+        self._sets = {of: PatternSet(list(texts)) for of, texts in self._texts.items() if of != self._longest}
+        if self._shorter in self._sets:
+            self._found = self._sets[self._shorter].found
         asks = any(isinstance(one, _Among) for *_, conditions in self.checks for one in conditions)
         self.asks_places = asks and self._kind != "link"
         self.asks_modules = self._kind == "import"
@@ -153,43 +154,41 @@ class _OfKind:
         No rule is met that asks for a fact of those that are `idle`, nor, where it is known `near` which fields of the setting an
         act touches something, one that asks for others.
         """
-        held: list[Any] = [idle, near]
-        for of, found in self._sets:
-            held.append(found(getattr(act, of)))
-        if self._found_in_via is not None:
-            held.append(self._found_in_via(" ".join(act.via)))
-        asked = self._known.get((*held, *act.traits))
+        sets = self._sets
+        via = act.via if "via" in sets else ()
+        argument = sets["argument"].found(act.argument) if "argument" in sets else None
+        key = (idle, near, via, argument, self._found(getattr(act, self._shorter)), *act.traits)
+        asked = self._known.get(key)
         if asked is None:
-            asked = self._asked(held, act)
+            asked = self._asked(key, act, idle, near)
         if isinstance(asked, tuple):
             return asked
         found_there = asked.found(getattr(act, self._longest))
         last = asked.known.get(found_there)
-        return self._last(asked, found_there, held, act) if last is None else last
+        return self._last(asked, found_there, act, idle, near) if last is None else last
 
-    def _asked(self, held: list[Any], act: Act) -> _Asked | _Sifted:
-        """Return, and remember, what is left to ask by what was found in all texts but the longest."""
-        idle, near, *founds = held
-        by_text = self._by_text(founds)
+    def _asked(self, key: tuple[Any, ...], act: Act, idle: frozenset[str], near: frozenset[str] | None) -> _Asked | _Sifted:
+        """Return, and remember by a key, what is left to ask by what is found in all texts but the longest."""
+        by_text = self._by_text(act)
         left = list(self._left(by_text, act, idle, near))
         open_ones = frozenset(one for _, words, _ in left for of, ids, _ in words if of not in by_text for one in ids)
         asked = _Sifted(self._sieve(open_ones).found) if open_ones else tuple((rule, conditions) for rule, _, conditions in left)
         if len(self._known) >= _MOST_KNOWN:
             self._known = {}
-        self._known[(*held, *act.traits)] = asked
+        self._known[key] = asked
         return asked
 
-    def _last(self, asked: _Sifted, found: frozenset[int], held: list[Any], act: Act) -> _Asked:
+    def _last(self, asked: _Sifted, found: frozenset[int], act: Act, idle: frozenset[str], near: frozenset[str] | None) -> _Asked:
         """Return, and remember, what is left to ask by what was found in all texts."""
-        idle, near, *founds = held
-        left = self._left({**self._by_text(founds), self._longest: found}, act, idle, near)
+        left = self._left({**self._by_text(act), self._longest: found}, act, idle, near)
         if len(asked.known) >= _MOST_SIFTED:
             asked.known = {}
         asked.known[found] = last = tuple((rule, conditions) for rule, _, conditions in left)
         return last
 
-    def _by_text(self, founds: list[frozenset[int]]) -> dict[str, frozenset[int]]:
-        return dict(zip((*(of for of, _ in self._sets), "via"), founds, strict=False))
+    def _by_text(self, act: Act) -> dict[str, frozenset[int]]:
+        """Return what is found in all texts but the longest."""
+        return {of: found.found(" ".join(act.via) if of == "via" else getattr(act, of)) for of, found in self._sets.items()}
 
     def _sieve(self, ids: frozenset[int]) -> Sieve:
         """Return what looks for some patterns in the longest text."""
@@ -267,12 +266,19 @@ class Rules:
         idle = grounds.idle
         found: dict[tuple[str, str, str, str], tuple[Rule, Act]] = {}
         acts = tuple(acts)
+        by_kind, near = self._by_kind, grounds.known_near
         for act in acts:
-            rules = self._by_kind[act.kind]
-            is_placed = rules.asks_places and (not act.traits or _OTHER_PATH_TRAITS.isdisjoint(act.traits))
-            if is_placed and rules.asks_modules and "." in act.target:
-                is_placed = False
-            for rule, conditions in rules.candidates(act, idle, grounds.near(act.target) if is_placed else None):
+            rules = by_kind[act.kind]
+            fields = None
+            if (
+                rules.asks_places
+                and (not act.traits or _OTHER_PATH_TRAITS.isdisjoint(act.traits))
+                and not (rules.asks_modules and "." in act.target)
+            ):
+                fields = near.get(act.target)
+                if fields is None:
+                    fields = grounds.near(act.target)
+            for rule, conditions in rules.candidates(act, idle, fields):
                 for condition in conditions:
                     if not condition(act, grounds):
                         break
@@ -399,13 +405,13 @@ def _when(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[
         raise ConfigError(f"{where}: touch must be one of {', '.join(levels)}, got {touch!r:.80}{_did_you_mean(touch, levels)}")
     if "among" in table:
         conditions.append(_Among(_words(table["among"], f"{where}: among", FIELDS), Touch[touch.upper()]))
-    if "not_among" in table:
-        conditions.append(_not_among(_words(table["not_among"], f"{where}: not_among", FIELDS)))
     if "closed" in table:
         conditions.append(_closed(_words(table["closed"], f"{where}: closed", tuple(SUBJECTS))))
     for key, wanted in (("concept", True), ("not_concept", False)):
         if key in table:
             conditions.append(_Concept(_words(table[key], f"{where}: {key}", tuple(CONCEPTS)), wanted=wanted))
+    if "not_among" in table:
+        conditions.append(_not_among(_words(table["not_among"], f"{where}: not_among", FIELDS)))
     return kinds, words, tuple(conditions)
 
 

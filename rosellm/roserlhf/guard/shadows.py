@@ -36,9 +36,16 @@ _HINT = (
 
 
 @lru_cache(maxsize=4096)
-def may_be_copy(path: str) -> bool:
-    """Tell at once of most files that they are none by their names."""
-    return pattern(_HINT).search(path) is not None
+def is_named_as_copy(path: str) -> bool:
+    """Tell whether a file may be a copy by its name; most are none."""
+    name = _name_of(path)
+    is_changed = name.endswith(_COMPILED_ENDS) or pattern(_CHANGED).search(name) is not None
+    return is_changed and pattern(_HINT).search(path) is not None
+
+
+def _name_of(path: str) -> str:
+    """Return a file's name; editors write the whole path into the names of their own files."""
+    return path.rpartition("/")[2].rpartition("%")[2]
 
 
 def originals_of(path: str) -> list[str]:
@@ -50,8 +57,7 @@ def originals_of(path: str) -> list[str]:
         >>> originals_of("/app/src/main.rs")
         []
     """
-    folder, _, name = path.rpartition("/")
-    name = name.rpartition("%")[2]  # editors write the whole path into the name
+    folder, name = path.rpartition("/")[0], _name_of(path)
     forms: list[str] = []
     is_compiled = name.endswith(_COMPILED_ENDS)
     if not is_compiled and pattern(_CHANGED).search(name) is None:

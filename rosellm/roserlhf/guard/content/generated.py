@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.hints import first
@@ -53,15 +54,19 @@ def tables_made(acts: Iterable[Act], said: str) -> Iterator[Act]:
         [('/a/src/known.rs <- /a/tests/1.out', '/a/src/known.rs')]
     """
     acts = list(acts)
-    written = [act for act in acts if act.kind == "write" and _is_table(act)]
-    if not written:
+    read = [act for act in acts if act.kind in ("read", "list")]
+    if not read:
+        return
+    tables = (act for act in acts if act.kind == "write" and _is_table(act))
+    table = next(tables, None)
+    if table is None:
         return
     paired = first(_PAIRED, said)
     if paired is None:
         return
     at = {id(act): place for place, act in enumerate(acts)}
-    sources = [act for act in acts if act.kind in ("read", "list") and _SOURCE.search(act.target)][:MOST_SOURCES]
-    for target in written[:MOST_TABLES]:
+    sources = [act for act in read if _SOURCE.search(act.target)][:MOST_SOURCES]
+    for target in (table, *islice(tables, MOST_TABLES - 1)):
         inside = target.traits.get("in_file", "")
         unordered = target.via[-1:] not in (("shell",), ("python",), ())
         before = (one for one in sources if (unordered or at[id(one)] < at[id(target)]) and one.target != target.target)

@@ -72,7 +72,9 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
         [('read', '/etc/key', 'open')]
     """
     parsed = source.read(code)
-    machine = Machine(scene, Findings(parsed.text, parsed.shift, len(code)), Scope({}), FUEL + len(parsed.text))
+    machine = Machine(
+        scene, Findings(parsed.text, parsed.shift, len(code), argument=scene.argument), Scope({}), FUEL + len(parsed.text)
+    )
     if scene.names:
         _remember(machine, parsed.text)
     for magic in parsed.magics:
@@ -93,7 +95,7 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
     _forget(machine)
     return [
         *machine.findings.acts,
-        *(_in_text(act, parsed.shift) for act in (*acts_of_cases(parsed.text), *acts_of_kept(parsed.text))),
+        *[_in_text(act, parsed.shift, scene.argument) for act in (*acts_of_cases(parsed.text), *acts_of_kept(parsed.text))],
     ]
 
 
@@ -104,10 +106,10 @@ def _forget(machine: Machine) -> None:
         made.scope.names.clear()
 
 
-def _in_text(act: Act, shift: int) -> Act:
+def _in_text(act: Act, shift: int, argument: str) -> Act:
     """Return an act of the text as it was given."""
     span = max(0, act.span[0] - shift), max(0, act.span[1] - shift)
-    return Act(act.kind, act.target, act.detail, span=span, via=("python",), traits={"where": "import", **act.traits})
+    return Act(act.kind, act.target, act.detail, argument, span, ("python",), {"where": "import", **act.traits})
 
 
 def _remember(machine: Machine, code: str) -> None:

@@ -48,6 +48,8 @@ class Findings:
     """Of the text as it was given; lines that were mended may be longer."""
     where: str = "import"
     """Part of the program that is being read; every act carries it as a trait."""
+    argument: str = ""
+    """Argument of the call that the text is, see `Scene`; every act names it."""
     acts: list[Act] = field(default_factory=list)
     _seen: set[tuple[str, str, str, str]] = field(default_factory=set)
     _starts: list[int] = field(default_factory=list)
@@ -68,7 +70,7 @@ class Findings:
             return
         self._seen.add(key)
         span = self.span(node) if node is not None else (0, 0)
-        acts.append(Act(kind, target, detail, "", span, ("python",), {"where": where, **traits}))
+        acts.append(Act(kind, target, detail, self.argument, span, ("python",), {"where": where, **traits}))
 
     def decoded(self, words: str) -> str:
         """Return how words were hidden that the program has decoded; empty if they were not."""
@@ -79,7 +81,7 @@ class Findings:
         """Add an act whose place is known already."""
         if len(self.acts) < MOST_ACTS:
             span = min(span[0], self.length), min(span[1], self.length)
-            self.acts.append(Act(kind, target, detail, span=span, via=("python",), traits={"where": self.where}))
+            self.acts.append(Act(kind, target, detail, self.argument, span, ("python",), {"where": self.where}))
 
     def adopt(self, acts: Iterable[Act], node: ast.AST | None, *disguises: str, **traits: str) -> None:
         """Add acts of code inside this code."""
@@ -88,7 +90,7 @@ class Findings:
             if len(self.acts) >= MOST_ACTS:
                 return
             inner = {**act.traits, **traits, "outer": self.where}
-            self.acts.append(Act(act.kind, act.target, act.detail, act.argument, span, ("python", *disguises, *act.via), inner))
+            self.acts.append(Act(act.kind, act.target, act.detail, self.argument, span, ("python", *disguises, *act.via), inner))
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Return where a node stands."""
