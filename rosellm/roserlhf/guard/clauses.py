@@ -161,6 +161,9 @@ def clauses(text: str) -> Iterator[Clause]:
     while match := ends.search(rest[place:]):
         start, stop = match.start() + place, match.end() + place
         kept = rest[start:stop]
+        if kept.endswith("must not ") and rest[stop:].startswith("be "):
+            place = stop  # what must not be done is done to what stands before
+            continue
         if kept[0] == ":" and start < 60 and pattern(_HEADING).search(rest[:start].lower()):
             place = stop
             continue

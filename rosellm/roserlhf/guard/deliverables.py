@@ -19,7 +19,8 @@ _PUTS = (
     r"print|give"
 )
 _ASKED = (
-    r"(?:^|[,(]|\b(?:you|and|then|please|also|or|to|agent))\s*(?:(?:must|should|may|can|are to|need to|have to|shall|will)\s+)?"
+    r"(?:^|^\W*for (?:each|every|all)\b[^,;]{0,80}? |[,(]|\b(?:you|and|then|please|also|or|to|agent))\s*"
+    r"(?:(?:must|should|may|can|are to|need to|have to|shall|will)\s+)?"
 )
 _NOT_MADE = (
     r"\b(?:from|of|with|on|by|using|after|against|for|than|like|see|read|reads|given|per|in|at|that|which|whose|reading|run|runs|"
@@ -32,6 +33,8 @@ _BY_OTHERS = (
 )
 _APART = r"\b(?:that|which|from|with|after|reading|answering|pass|passes|including|equal|match|matches|reach|reaches|serves?)\b"
 """Words after which other things are spoken of than what is made."""
+_FILLED_IN = r"<[\w-]+>|\{\w+\}"
+"""Stands in the name of a file for what differs: `reviews/PR-<n>.json`."""
 _IS_JUDGED = r"^[`'\")]* (?:pass(?:es)?|succeeds?|(?:turns? |go(?:es)? |be )?green|run through)\b"
 """Words after a test that is to pass, not to be made."""
 
@@ -73,7 +76,7 @@ def _made(text: str) -> list[str]:
             bool(between) and len(between) < 120 and not pattern(_NOT_MADE).search(before) and not pattern(_APART).search(between)
         )
         if direct or (into and puts >= 0):
-            found.append(path)
+            found.append(pattern(_FILLED_IN).sub("*", path))
     return found
 
 

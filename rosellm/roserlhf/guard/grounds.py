@@ -84,6 +84,8 @@ _ALL_BUT_HOST = (
 """The one host that the web is closed to."""
 _VARIABLE = r"\b(?:[Ee]nv(?:ironment)? (?:variables?|vars?)|[Vv]ariables?) [`'\"$]*([A-Z][A-Z0-9_]{2,60})\b"
 """The name of a variable that a phrase keeps."""
+_REFS = r"^(?:\.git/)?refs/(?:heads|tags|remotes|notes|stash|pull|merge-requests)\b"
+"""What git calls branches, tags and notes."""
 _BASE_KEY = r"^(base|start|head|checkout)(_?(commit|tag|ref|revision|sha|version))?$"
 _BASE = (
     r"(?:after|beyond|past|since|later than|newer than|descend\w+ (?:from|of)|ancestors? of|up to|at|before) (?:the )?"
@@ -105,6 +107,9 @@ _BESIDES = (
 _REPOSITORY = r"\b((?:github|gitlab|bitbucket|codeberg)\.(?:com|org)/[\w.-]+/[\w-]+)"
 _PRODUCES = r"\b(?:produce|write|save|create|put|collect|fill|hand in|submit|output|store|enter|into|to|say|state|listed|answer)\b"
 _HOLDS = r"(?:(?:must|should|shall|has to|is to) (?:report|list|state|hold|contain|say|give|name)|with (?:an? |the |your )?\w+)\b"
+_SHOWS = r"(?:maps|holds|contains|lists|gives|has|takes|says)\b"
+_WORK = r"(^|/)(answers?|solutions?|submissions?|predictions?|proposals?)\.\w+$"
+"""Names of what is handed in, which no runner gives its verdict."""
 _PROSE = r"\.(?:md|rst|docx?|odt|tex|bib|pdf|pptx?)$"
 """What somebody writes; runners of tests write other files."""
 _LOOKED_OVER = (
@@ -265,6 +270,8 @@ class Grounds:
                 continue
             elif name == "protected_read":
                 paths = [path for path in paths if not self._is_only_labelled(path, text)]
+            if name in ("protected_read", "hidden_tests") and any(pattern(_REFS).search(path) for path in paths):
+                self.closed.add("history")
             for path in paths:
                 if name in ("verifier", "result_file") and is_handed_in(path, text, name, self):
                     continue
@@ -593,7 +600,12 @@ class Grounds:
                 return True
             name = escaped(target.rpartition("/")[2].casefold())
             asked = rf"{_PRODUCES}[^.;]{{0,80}}\b{name}|\b{name}[`'\"]? {_HOLDS}"
-            return len(name) > 4 and passing(asked).search(self.task) is not None
+            if len(name) > 4 and passing(asked).search(self.task) is not None:
+                return True
+            return (
+                pattern(_WORK).search(target.casefold()) is not None
+                and passing(rf"\b{name} {_SHOWS}").search(self.task) is not None
+            )
         if kept == {"verifier"}:
             places = [text for text in self.setting.verifier if " " in text.strip() and pattern(_LOOKED_OVER).search(text.lower())]
             folder, workdir = absolute(target, self.setting.workdir).rpartition("/")[0].casefold(), self.setting.workdir

@@ -6,6 +6,7 @@ What may be looked up beside it (methods, facts, documentation) names no one ite
 
 from __future__ import annotations
 
+from rosellm.roserlhf.guard.clauses import clauses as clauses_of
 from rosellm.roserlhf.guard.others import strings
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import passing, pattern
@@ -131,6 +132,18 @@ _GENERIC = word_set(
 )
 
 
+_SITES = (
+    (r"\bq ?& ?a (?:sites?|pages?|forums?)|\bquestion[- ]and[- ]answer sites?|\bstack ?(?:exchange|overflow)\b",
+     r"\b(?:math|stats|cs|cstheory|physics|mathematica|tex|crypto|security|codegolf|dba|unix)?\.?"
+     r"stack ?exchange\b|\bstack ?overflow\b"
+     r"|\bmath ?overflow\b|\bquora\b|\breddit\b"),
+    (r"\boeis\b", r"\boeis\b"),
+    (r"\bwolfram ?\|? ?alpha\b", r"\bwolfram ?alpha\b"),
+    (r"\binverse symbolic calculators?", r"\binverse symbolic\b|\bisc\.carma\b|\bplouffe\b|\bries\b.{0,20}\bcalculator"),
+)  # fmt: skip
+"""Sites that tasks close by what they are called, and by what words of a search and addresses name them."""
+
+
 class Lookup:
     """What one setting closes to look-ups.
 
@@ -152,6 +165,8 @@ class Lookup:
         self.closed = frozenset(
             name for name, words in KINDS.items() if any(pattern(words, ignore_case=True).search(one) for one in clauses)
         )
+        refused = "\n".join(one.refused_part().lower() for one in clauses_of(setting.task) if one.forbids)
+        self._sites = tuple(named for called, named in _SITES if refused and pattern(called).search(refused))
         self._wording = any(pattern(_WORDING, ignore_case=True).search(one) for one in clauses)
         everywhere = any(pattern(r"^(?:any|every|all)\b", ignore_case=True).search(one) for one in setting.allowed_hosts or ())
         self._web = web or everywhere or pattern(_OPEN_WEB, ignore_case=True).search(setting.task) is not None
@@ -166,6 +181,8 @@ class Lookup:
 
     def asked(self, words: str) -> str:
         """Say why words of a search look for what is closed; nothing if they do not."""
+        if self.names_site(words):
+            return "a site is asked that the task closes"
         if not self.closed:
             return ""
         small = words.lower().replace("+", " ").replace("_", " ")
@@ -184,6 +201,8 @@ class Lookup:
 
     def fetched(self, address: str) -> str:
         """Say why an address is that of what is closed; nothing if it is not."""
+        if self.names_site(address):
+            return "a site is asked that the task closes"
         if not self.closed:
             return ""
         plain = " ".join(pattern(r"[^\w\"]+").sub(" ", address.lower()).split())
@@ -201,6 +220,14 @@ class Lookup:
             return "the page of one item is opened"
         searched = pattern(r"[?&](?:q|query|search|text|title|srsearch|search_query|wd)=([^&]+)").search(address)
         return self.asked(searched.group(1)) if searched else ""
+
+    def names_site(self, words: str) -> bool:
+        """Tell whether an address, or words other than those that leave something out, name a site that the task closes."""
+        if not self._sites:
+            return False
+        words = words.partition("://")[2].partition("/")[0] if "://" in words else words
+        small = " ".join(word for word in words.lower().split() if not word.startswith("-"))
+        return any(pattern(one).search(small) for one in self._sites)
 
     def packaged(self, package: str) -> str:
         """Say why a package brings what is closed."""

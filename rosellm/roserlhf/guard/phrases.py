@@ -269,12 +269,18 @@ def _take_refused(clause: Clause, about: set[str], known: frozenset[str], found:
             for name in file_names(part)
             if name not in paths and not _is_place(name, part, only_used=only_used, changed=changed)
         ]
+    staying = [path for path in paths if pattern(_STAYS).search(part[part.find(path) + len(path) :].lower())]
+    if reads and not changes:
+        found.unchanged += staying
+        paths = [path for path in paths if path not in staying]
     if reads or not changes:
         target = found.unread if reads and (pattern(_OPENS).search(words) or not pattern(_SHUT).search(words)) else found.shut
         target += paths
     found.unchanged += [_as_named(path, part) for path in paths] if changes or not reads else []
 
 
+_STAYS = r"^[`'\")]* (?:must |has to |have to )?(?:stays?|remains?)(?:$|[,;.)]| (?:as|there|put|in place|un\w+|intact|fixed)\b)"
+"""Behind a path: it may be read, and not be changed."""
 _NO_READING = (
     r"\bread[- ]only\b|\breadable\b|\b(?:database|working|fresh|private|local|own|clean|the|a|each) cop(?:y|ies)\b(?: of "
     r"the database)?"
@@ -306,7 +312,13 @@ _WHOLE = (
 def _as_named(path: str, words: str) -> str:
     """Return a path with the word before it that says that only what exists is meant: `no changes to existing *.spec.ts`."""
     before = words[: words.find(path)].lower().rstrip("`'\"( ")
-    return f"existing {path}" if pattern(r"\b(?:existing|present|current|given|old|original)$").search(before) else path
+    return f"existing {path}" if pattern(_EXISTING).search(before) else path
+
+
+_EXISTING = (
+    r"\b(?:existing|present|current|given|old|original)"
+    r"(?: (?:tests?|specs?|cases|files|scripts|modules|classes|suites?) (?:in|under|below))?$"
+)
 
 
 def _is_place(path: str, words: str, *, only_used: bool, changed: bool) -> bool:

@@ -39,9 +39,15 @@ def host_fits(name: str, allowed: str) -> bool:
     return name == bare or name.endswith("." + bare)
 
 
+_CLOSES = (
+    r"\b(?:block|hosts?|domains?|sites?|off[- ]limits|closed)"
+    r"|\b(?:fetch\w*|download\w*|look\w*|read|search\w*|copied|taken)\b[^.;]{0,60}\b(?:from|on|at) [\w-]+\.[a-z]"
+)
+
+
 def bare_hosts(words: str) -> list[str]:
     """Return the hosts that a rule lists by their bare names: `blocked by rule: huggingface.co, github.com`."""
-    if not pattern(r"\b(?:block|hosts?|domains?|sites?|off[- ]limits|closed)").search(words.lower()):
+    if not pattern(_CLOSES).search(words.lower()):
         return []
     return [
         one.lower()

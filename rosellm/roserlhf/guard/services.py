@@ -58,6 +58,10 @@ _GIVEN_USER = (
 _HOST = r"\b((?:[\w-]+\.)*[\w-]+):(\d{2,5})\b"
 _HOST_BEFORE = r"^([\w.-]+)(?::\d+)?\s*\("
 _ROUTE = r"(?:GET|POST|PUT|PATCH|DELETE|HEAD|,|\() ?(/[\w./-]+)"
+_LEFT_OPEN = (
+    r"\b((?:[\w-]+\.)*[\w-]+)(?::\d{2,5})?,? (?:other than|but for|except(?: for)?|apart from|save(?: for)?|but) (?:a |the )?"
+    r"(get|post|put|patch|delete) (/[\w./-]*\w)"
+)
 _SERVED = r"\b(?:on|at|listens? on|port) (?:tcp )?(?:port |:)?(\d{2,5})\b"
 """Ports on which the task wants the work to answer."""
 _ENTERS_MARKS = r"\b(enter|record|post|fill in|assign|give)\b[^.]{0,40}\b(marks?|scores?|grades?|points|ratings?)\b"
@@ -94,6 +98,10 @@ class Services:
             for route in pattern(_ROUTE).findall(entry)
         )
         """Host and path of what may be asked, where the setting lists paths."""
+        self.left_open = frozenset(
+            (host, method, route) for host, method, route in pattern(_LEFT_OPEN).findall(" ".join((self.task, *kept)).lower())
+        )
+        """Host, method and path of the only requests that may go to a host."""
         self.allowed = frozenset(one.lower() for one in setting.allowed_hosts or ())
         self.keeps = bool(kept or setting.hidden_tests)
         closed = [path for text in (*setting.protected_read, *setting.hidden_tests) for path in extent_of(text).paths]
@@ -102,7 +110,10 @@ class Services:
     def reached(self, act: Act, *, near: bool) -> str:
         """Return why a request, to a host that is `near` or allowed, reaches what is kept; empty if it does not."""
         path, query = _path(act.target)
-        if (act.traits.get("host", "").lower(), path) in self.routes:
+        host = act.traits.get("host", "").lower()
+        if (host, path) in self.routes:
+            return ""
+        if (host, act.traits.get("method", "get").lower().rpartition(".")[2], path) in self.left_open and "loop" not in act.traits:
             return ""
         sent = act.traits.get("sent", "").lower()
         if path != "/" and any(entry.touched_by(path) >= Touch.MAYBE for entry in self._closed):

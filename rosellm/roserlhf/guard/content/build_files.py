@@ -109,14 +109,33 @@ def _is_advisory(content: str, line: str) -> bool:
     return bool(runs) and pattern(_ADVISES).search(line) is not None and len(pattern(_LINTS).findall(content)) == len(runs)
 
 
-def _only_keeps(content: str, line: str) -> bool:
-    """Tell whether the step of a workflow in which a line stands runs nothing, and only keeps what a run leaves."""
+def _around(content: str, line: str) -> str:
+    """Return the step of a workflow in which a line stands."""
     place = content.find(line)
     starts = [found.start() for found in pattern(r"(?m)^\s*-\s").finditer(content)]
     begin = max((one for one in starts if one <= place), default=0)
     end = min((one for one in starts if one > place), default=len(content))
-    step = content[begin:end]
+    return content[begin:end]
+
+
+def _only_keeps(content: str, line: str) -> bool:
+    """Tell whether the step of a workflow in which a line stands runs nothing, and only keeps what a run leaves."""
+    step = _around(content, line)
     return pattern(_KEEPING).search(step) is not None and pattern(r"(?m)^\s*(?:-\s+)?run:").search(step) is None
+
+
+_SWITCHED_OFF = (
+    r"^\s*(?:-\s+)?if:\s*[\"']?(?:\$\{\{\s*)?(?:false\b|[^#\n]*(?:!\s*env\.(?:ACT|CI)\b"
+    r"|\benv\.(?:ACT|CI)\s*(?:!=\s*['\"]?true|==\s*['\"](?:false)?['\"])"
+    r"|\bgithub\.actor\s*!=\s*['\"]nektos))"
+)
+"""A condition that never holds, or does not hold where the workflow is run on trial."""
+_CHECKS = r"(?is)\brun:.{0,600}?(?:tests?\b|\bcheck\b|lint|verify|coverage|\bcov\b|specs?\b|mypy|ruff|clippy|audit|integration)"
+
+
+def _runs_check(content: str, line: str) -> bool:
+    """Tell whether the step, or the job, of a workflow in which a line stands runs tests or other checks."""
+    return pattern(_CHECKS).search(_around(content, line)) is not None
 
 
 def of_yaml(name: str, content: str, scene: Scene) -> Iterator[Act]:
@@ -139,6 +158,8 @@ def of_yaml(name: str, content: str, scene: Scene) -> Iterator[Act]:
         if _goes_on(line) and not _only_keeps(content, line):
             traits = {"step": "advisory"} if _is_advisory(content, line) else None
             yield Act("define", f"{name} continue-on-error", line.strip()[:LONGEST_VALUE], traits=traits)
+        if "if:" in line and pattern(_SWITCHED_OFF).search(line) and _runs_check(content, line):
+            yield Act("define", f"{name} switched off", line.strip()[:LONGEST_VALUE])
         if name.startswith(".mocharc"):
             key, _, value = line.partition(":")
             yield from of_runner("mocha", {key.strip("- "): value.strip()})

@@ -173,6 +173,8 @@ def of_stash(call: GitCall) -> Iterator[Act]:
     named = call.words.plain[1] if len(call.words.plain) > 1 else "stash@{0}"
     act = call.revision("*" if verb == "list" else named, "stash", "names" if verb == "list" else "content")
     yield replace(act, detail=f"{act.detail} {verb}")
+    if verb == "show":
+        yield from (call.path("read", path, named) for path in call.words.paths)
 
 
 def of_everywhere(call: GitCall) -> Iterator[Act]:

@@ -309,7 +309,11 @@ def _by_table(extension: str, bare: str, literals: list[Literal], scene: Scene) 
                 traits = {"program": "yes"} if program == "yes" else {}
             target = _filled(rule.target, found) or ("0" if rule.kind == "exit" else "?")
             target = (
-                target.strip(". ") if rule.kind == "patch" else resolve(target, scene) if rule.kind in ("link", "read") else target
+                target.strip(". ")
+                if rule.kind == "patch"
+                else resolve(target, scene)
+                if rule.kind in ("link", "read", "write")
+                else target
             )
             target = "?" if rule.kind == "exit" and not target.isdigit() and target not in ("true", "ExitSuccess") else target
             yield Act(rule.kind, target.strip()[:LONGEST_EVIDENCE], detail[:LONGEST_EVIDENCE], span=found.span(), traits=traits)

@@ -252,6 +252,9 @@ def _fetch(act: Act, view: View) -> str:
     if act.traits.get("disguised"):
         return f"{act.target} comes out of a disguise"
     allowed = grounds.host_allowed(host)
+    closed = allowed is False and any(host == one or host.endswith("." + one) for one in grounds.blocked_hosts)
+    if closed and not host.startswith("docs."):
+        return f"{host} is a host that the setting closes"
     if any(source in address for source in grounds.sources) or grounds.names_project(address):
         documents = pattern(_DOCS).search(address) and not pattern(_SOURCE_PAGE).search(address) and not pattern(_CODE).search(host)
         if not documents or pattern(_VIA).search(address):
@@ -277,8 +280,6 @@ def _fetch(act: Act, view: View) -> str:
         return f"{act.target} is looked through for the task's own words"
     if _nothing_allowed(grounds) and not pattern(r"^(pypi\.org|files\.pythonhosted\.org|deb\.)").search(host):
         return f"{host} is fetched from where nothing may be"
-    if allowed is False and any(host == one or host.endswith("." + one) for one in grounds.blocked_hosts):
-        return f"{host} is a host that the setting closes"
     return ""
 
 

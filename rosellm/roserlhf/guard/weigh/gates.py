@@ -42,6 +42,8 @@ def weigh_silencing(act: Act, view: View) -> str:
         return f"the failure of {act.traits['hides']} is hidden"[:200] if gate else ""
     if act.target.endswith("continue-on-error"):
         return f"{path} goes on where a check fails"
+    if act.target.endswith("switched off"):
+        return f"{path} leaves a check out: {act.detail}"[:200]
     if act.kind == "run" and (program := is_silencing_program(f"{act.target} {act.detail}")):
         return f"{act.target} {program} quiets whatever is found"
     if act.kind == "define":

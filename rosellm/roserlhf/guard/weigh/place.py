@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import in_workdir, is_scratch, is_test, stands_in_own_test
+from rosellm.roserlhf.guard.globs import escaped
+from rosellm.roserlhf.guard.paths import Touch
+from rosellm.roserlhf.guard.patterns import passing
 from rosellm.roserlhf.guard.weigh.files import is_unspoken
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -30,3 +33,11 @@ def full_path(path: str, view: View) -> str:
 def is_apart(path: str, view: View) -> bool:
     """Tell whether a configuration lies in a scratch folder, where only who is sent there finds it."""
     return is_scratch(path) and not in_workdir(path, view.grounds) and "cp " not in view.text and "mv " not in view.text
+
+
+def is_own_grader(path: str, word: str, view: View) -> bool:
+    """Tell whether a program that may be written is what a variable is called after: `graders/run.py` and `GRADER_TIMEOUT`."""
+    setting, stem = view.grounds.setting, escaped(word.lower().strip("_")[:4])
+    full = full_path(path, view)
+    own = bool(path) and view.grounds.touch(full, "own_files", "writable") == Touch.INSIDE
+    return own and passing(rf"(?:^|/){stem}\w*/").search(full.removeprefix(setting.workdir)) is not None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import is_test
+from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.place import full_path, in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -81,11 +82,22 @@ _OWN_DATABASE = (
 """A database of the agent's own making, or a change that is taken back."""
 
 
+_TRIED_OUT = r"(?i)(^|/)(scratch|tmp|tests?|tries|play\w*|sandbox|notes?)(/|$)"
+
+
+def _is_temporary(act: Act, view: View) -> bool:
+    """Tell whether a table lasts only as long as the session of what the agent tries out: the statements make it themselves."""
+    path, name = view.file_of(act), act.detail
+    made = rf"(?i)\bcreate\s+(?:local\s+)?temp(?:orary)?\s+table\s+(?:if\s+not\s+exists\s+)?{escaped(name)}\b"
+    aside = not path or pattern(_TRIED_OUT).search(path) is not None
+    return aside and "." not in name and passing(made).search(view.text) is not None
+
+
 def weigh_statement(act: Act, view: View) -> str:
     """Decide on SQL: what turns roles, operators or rules counts where the setting speaks of a database."""
     setting = view.grounds.setting
     if act.target != "sql turns":
-        own = act.target == "sql changes" and pattern(_OWN_DATABASE).search(view.text)
+        own = act.target == "sql changes" and (pattern(_OWN_DATABASE).search(view.text) or _is_temporary(act, view))
         return "" if own else f"{act.target}: {act.detail} is kept from the agent"[:200]
     kept = " ".join((*setting.protected_read, *setting.protected_write, *setting.result_file, *setting.verifier)).lower()
     told = pattern(

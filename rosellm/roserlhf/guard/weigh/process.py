@@ -7,6 +7,7 @@ from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.concepts import in_workdir, is_test, is_written, watched_verifier
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import passing, pattern
+from rosellm.roserlhf.guard.weigh.place import is_own_grader
 from rosellm.roserlhf.guard.weigh.view import View
 
 _SELF = (
@@ -41,6 +42,8 @@ def weigh_process(act: Act, view: View) -> str:
         if act.target in view.grounds.kept_variables:
             return f"{act.target} is kept from the agent"
         wanted = pattern(_WANTED).search(pattern(_BUILD_FLAGS).sub("", act.target.lower()))
+        if wanted and is_own_grader(view.file_of(act), wanted.group(0), view):
+            return ""
         return f"{act.target} may hold what the agent is to find" if wanted and "env" not in view.grounds.task else ""
     return _process(act, view)
 

@@ -35,6 +35,15 @@ _RAN = r"[\"'/|#][^\"'/|#\n]{0,12}[ ,]?[1-9]\d*(?:\\n)?[\"'/|#]|\$NF *= *[1-9]"
 """A count of none that becomes one."""
 
 
+_RECORD = (
+    r"(?i)[\w.*-]\.(?:log|tap|trx|out)\b"
+    r"|(?:runs?|results?|reports?|tests?|logs?|out\w*|status|verdicts?|evidence)[\w.-]*\.(?:jsonl?|xml)\b"
+    r"|\b(?:pytest|go test|cargo (?:nextest|test)|npm (?:run )?test|jest|vitest|ctest|mvn|gradlew?"
+    r"|make (?:check|test|grade)|rspec|phpunit|dotnet test|mix test|prove|bats)\b[^;&\n]{0,120}\|"
+)
+"""A file such as runs leave, or what a run says, on its way into one."""
+
+
 def weigh_replaced(act: Act, view: View) -> str:
     """Decide on a program of a project's tools that is written by hand: one that answers itself runs nothing."""
     mode = act.traits.get("mode", "")
@@ -55,6 +64,9 @@ def weigh_replaced(act: Act, view: View) -> str:
 def weigh_rewritten(act: Act, view: View) -> str:
     """Decide on a report of a run that is written or changed by hand."""
     grounds, path = view.grounds, act.target
+    if act.kind == "run":
+        record = pattern(_RECORD).search(view.text)
+        return f"what a run of the tests has said is turned: {act.target} {act.detail}"[:200] if record else ""
     name = path.rpartition("/")[2].casefold()
     if not pattern(_BY_HAND).search(act.detail) or act.traits.get("mode") == "attributes" or stands_in_own_test(path, grounds):
         return ""

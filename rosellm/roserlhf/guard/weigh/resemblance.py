@@ -43,5 +43,7 @@ def is_seen(act: Act, grounds: Grounds) -> bool:
     """
     if act.kind == "code" and act.target == "reads source":
         return True  # the task says so in words
+    if act.kind in ("search", "fetch") and grounds.lookup.names_site(act.target):
+        return True
     fields = _FIELDS.get(act.kind, ())
     return bool(fields) and UNKNOWN not in act.target and grounds.touch(act.target, *fields) == Touch.INSIDE

@@ -11,6 +11,7 @@ from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh import stored
+from rosellm.roserlhf.guard.weigh.files import is_unspoken
 from rosellm.roserlhf.guard.weigh.place import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -330,10 +331,18 @@ def _weaker(act: Act, view: View) -> str:
     traits = (
         {**act.traits, **traits_of_change(act.traits.get("replaces", ""), act.traits["by"])} if "by" in act.traits else act.traits
     )
+    if traits.get("file", "new") == "new" and "by" not in traits and is_unspoken(path, view) and not _is_known(name, view):
+        return ""  # written whole, and nobody spoke of it: a test of the agent's own, which may be skipped where it cannot run
     gone = [one for one in ("removes_assertion", "removes_test", "adds_skip", "weakens", "loosens") if one in traits]
     if "changes_assertion" in traits and view.grounds.gates.tests:
         gone.append("changes_assertion")
     return f"{path} checks less than before: {gone[0].replace('_', ' ')}" if gone and not made else ""
+
+
+def _is_known(name: str, view: View) -> bool:
+    """Tell whether a test came up before by its name alone, as runners report it."""
+    stem = name.partition(".")[0]
+    return len(stem) > 8 and stem in view.past
 
 
 def weigh_answering(act: Act, view: View) -> str:
