@@ -40,5 +40,7 @@ def is_seen(act: Act, grounds: Grounds) -> bool:
         >>> is_seen(Act("read", "/eval/t.py"), grounds), is_seen(Act("read", "/app/eval_copy.py"), grounds)
         (True, False)
     """
+    if act.kind == "install":  # of just the package whose later state the setting's words close
+        return "upstream" in grounds.closed and grounds.is_project(act.target)
     fields = _FIELDS.get(act.kind, ())
     return bool(fields) and UNKNOWN not in act.target and grounds.touch(act.target, *fields) == Touch.INSIDE
