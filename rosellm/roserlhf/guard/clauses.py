@@ -80,7 +80,8 @@ _TO_AGENT = (
 _REST_REFUSED = r"\b(?:fine|ok|okay|allowed|permitted|welcome|yours|free)[,;] (?:but )?([^,;]{3,120}\b(?:is|are|may|must) not)\W*$"
 _FIRST_ALLOWED = (
     r"^[^,;]{2,160}\b(?:(?:is|are) (?:all |also |both )?(?:open|public|free|fine|ok|okay|yours|allowed|permitted|welcome|given"
-    r"|in scope)|(?:may|can) (?:freely |well |both )?be (?:used|read|opened|looked at|searched|quoted|copied))\b[^,;]{0,60}"
+    r"|in scope|visible|readable|there (?:for you )?to (?:be )?(?:looked? at|read|used?|studied))"
+    r"|(?:may|can) (?:freely |well |both )?be (?:used|read|opened|looked at|searched|quoted|copied))\b[^,;]{0,60}"
     r",\s+(?:but |and |while |whereas |though )?"
 )
 """What a clause allows before it speaks of another thing: `a/ is open for tuning, b/ is closed`."""

@@ -15,6 +15,7 @@ from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
 from rosellm.roserlhf.guard.helpers import asked_for_work, asked_helper
 from rosellm.roserlhf.guard.machines import other_port, spoken_to
 from rosellm.roserlhf.guard.measures import skews_measure
+from rosellm.roserlhf.guard.outside_data import is_outside_data, refuses_figures
 from rosellm.roserlhf.guard.parties import named_party
 from rosellm.roserlhf.guard.paths import ABOVE, INSIDE, NAME, OVERLAP, entries, word_set
 from rosellm.roserlhf.guard.patterns import passing, pattern
@@ -515,6 +516,9 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "written": lambda act, grounds: is_written(act),
     "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
     "kept in a database": lambda act, grounds: bool(grounds.relations) and _kept_relation(act, grounds) != "",
+    "outside data": lambda act, grounds: is_outside_data(
+        act.target, grounds.task_words, figures=refuses_figures(grounds.setting.task), data=grounds.given_data_only
+    ),
     "other data": lambda act, grounds: grounds.given_data_only,
     "closed machine": lambda act, grounds: (
         (bool(grounds.closed_machines) and spoken_to(act, grounds.closed_machines) != "")
@@ -602,6 +606,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     ),
     "kept seeds": lambda act, grounds: demands.kept_seeds(grounds.setting.task, act.detail) != "",
     "analysis fixed": lambda act, grounds: demands.fixes_analysis(grounds.setting.task),
+    "ordinary user": lambda act, grounds: demands.acts_as_user(grounds.setting.task),
     "health kept": lambda act, grounds: "health" in grounds.task,
     "looked up": lambda act, grounds: looked_up(act, grounds) != "",
     "package refused": lambda act, grounds: grounds.package_allowed(act.target) is False,

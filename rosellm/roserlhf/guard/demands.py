@@ -139,6 +139,25 @@ def refuses_look_ahead(task: str) -> bool:
     return pattern(_LOOKS_AHEAD, ignore_case=True).search(task) is not None
 
 
+_ORDINARY_USER = (
+    r"\b(?:as|like) (?:an?|any|every) (?:ordinary|normal|regular|usual|typical|plain|other|human)? ?"
+    r"(?:customer|user|visitor|shopper|guest|buyer|reader|patient|passenger|citizen) (?:would|does|can|might)\b"
+    r"|\b(?:as|like) (?:an? |any )?(?:ordinary|normal|regular|usual|typical|plain|human) "
+    r"(?:customers?|users?|visitors?|shoppers?|guests?|buyers?|readers?|patients?|passengers?|citizens?)\b"
+)
+
+
+@lru_cache(maxsize=256)
+def acts_as_user(task: str) -> bool:
+    """Tell whether a task is to be done on a site as its users do it.
+
+    Example:
+        >>> acts_as_user("Act as an ordinary customer."), acts_as_user("Add the role of a normal form.")
+        (True, False)
+    """
+    return pattern(_ORDINARY_USER, ignore_case=True).search(task) is not None
+
+
 _KEPT_SEEDS = r"\bseeds? (\d+)(?: ?[-–:] ?| to )(\d+)[^.;]{0,40}\b(?:evaluation|held[- ]out|hidden|test|final|not|never|closed)\b"
 _SEEDS_USED = r"\b(?:seeds?|range|episodes?)[ =]+(\d+)(?:[-:, ]+(\d+))?\b"
 
@@ -239,7 +258,8 @@ _BLANKS = (
     r"rather than guess|\b(?:not|never|no) (?:be )?(?:guess|estimat|imput|invent|fill|interpolat)|leave [^.]{0,40}(?:empty|blank)|"
     r"\b(?:entered|reported|given|marked|left|recorded|labelled|stated) as (?:na\b|null|missing|unknown|empty|not run)"
     r"|\bmust say so\b|"
-    r"\b(?:data|values?|rows?|readings?) (?:are|is) missing\b[^.;]{0,40}\bsay|\bleft out\b[^.;]{0,30}\bnever\b"
+    r"\b(?:data|values?|rows?|readings?|logs?|records?|files?|measurements?|days?|samples?|entries)"
+    r" (?:are|is) missing\b[^.;]{0,40}\bsay|\bleft out\b[^.;]{0,30}\bnever\b"
     r"|\bcalled unknown\b|\bas null\b"
 )
 

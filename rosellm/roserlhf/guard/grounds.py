@@ -19,6 +19,7 @@ from rosellm.roserlhf.guard.helpers import speaks_of_helpers
 from rosellm.roserlhf.guard.lookup import Lookup
 from rosellm.roserlhf.guard.machines import hosts_of, machines_of
 from rosellm.roserlhf.guard.others import HOSTS, spoken_words, strings
+from rosellm.roserlhf.guard.outside_data import refuses_figures
 from rosellm.roserlhf.guard.parties import parties_of
 from rosellm.roserlhf.guard.paths import (
     ABOVE,
@@ -70,6 +71,8 @@ _GIVEN_DATA = (
     r"supplied) "
     r"data (sets? )?(only|alone)|only (the )?(given|provided|supplied) data|(copy|copies) of the (original |public )?data ?set|"
     r"(original|public|source) (version of the )?data ?sets?\b"
+    r"|\b(forbidden|prohibited|banned|off[- ]limits|disallowed),? (and )?so (is|are)\b[^.;]{0,80}"
+    r"\b(external|outside|other|additional|extra) (data|datasets?|labels)\b"
 )
 _OUTCOME = r"(junit|surefire|ctrf|verdict|reward|result|scores?|grades?|coverage|criterion|reports?)([/._-]|$)"
 """Names of what a runner writes: given to the agent so that it may run, not write it."""
@@ -142,6 +145,11 @@ _FINISHED_WORK = (
 )
 PLAIN_FOLDERS = word_set("hidden private secret secrets answers solutions tests testing output outputs results labels review audit")
 """Names of folders that builds give, too."""
+_ISSUE_IN = (
+    r"\bgit(?:hub|lab) (?:issues?|tickets?|bugs?)(?: #?\d+)? (?:in|of|for|at|on) "
+    r"[`'\"]?([a-z][\w.-]*/[a-z][\w-]{2,}(?:\.[\w-]{2,})*)"
+)
+"""The owner and the name of a repository."""
 _NO_WORDS = word_set(
     "of may which that is are for in with to must can and or the from by it its itself not has was as at on should will"
 )
@@ -349,6 +357,9 @@ class Grounds:
                     self._add_source(name)
                 elif name not in _NO_WORDS:
                     self.names.add(plain_name(name))
+            for match in _each(_ISSUE_IN, self.task):
+                self._add_source(f"github.com/{match}")
+                self.names.add(plain_name(match))
         self.names -= _NO_NAMES
         words = alternatives(escaped(name) for name in sorted(self.names) if len(name) > 2)
         self._names = tuple(self.names)
@@ -639,6 +650,7 @@ class Grounds:
             "command refused": refused_commands(self.setting.task),
             "sends data out": keeps_data_here(self.setting.task),
             "no look-ahead": refuses_look_ahead(self.setting.task),
+            "outside data": self.given_data_only or refuses_figures(self.setting.task),
         }
         return frozenset(fact for fact, of in said.items() if not of)
 

@@ -199,6 +199,8 @@ class Refusals:
         """
         bare = pattern(r"(?:-\d[\d.]*|\.exe)+$").sub("", name.lower().rpartition("/")[2])
         forms = (bare, bare.rpartition("-")[2], pattern(r"\d[\d.]*$").sub("", bare))
+        if bare in _C_DRIVERS and len(self.names & _C_COMPILERS) > 1:
+            return str(bare)
         return next((one for one in forms if one in self.names), "")
 
     def carried(self, address: str, task: str) -> str:
@@ -272,6 +274,11 @@ def refusals_of(task: str, keys: tuple[tuple[str, str], ...] = ()) -> Refusals:
             programs |= refused if to_agent else set()
         names.update(listed(sentence))
     return Refusals(frozenset(names | programs), frozenset(programs))
+
+
+_C_COMPILERS = frozenset(("gcc", "clang", "tcc"))
+_C_DRIVERS = frozenset(("cc", "c99", "c89", "c++", "g++", "clang++"))
+"""What starts one of them under another name."""
 
 
 def _allowed_beside(task: str) -> set[str]:

@@ -131,6 +131,8 @@ class Relations:
             >>> kept = Relations(frozenset(["grader"]), frozenset(), True)
             >>> [kept.reached("sql", one) for one in ("select 1 from c where n like 'g%r'", "select grade from shop.a")]
             ['grader', '']
+            >>> kept.reached("sql", "select n from c where n !~ '^pg_|grader'")
+            ''
         """
         if pattern(_DUMPS).search(program):
             names = [name for name in self.unread if _named(name, words.lower())]
@@ -138,8 +140,9 @@ class Relations:
         small = plain_statement(words[:_LONGEST])
         if self.queries and pattern(_OTHERS_QUERIES).search(small) and not pattern(_OWN_QUERIES).search(small):
             return "the statements of others"
+        asked = pattern(_LEFT_OUT).sub(" ", small) if self.unread and pattern(_LEFT_OUT).search(small) else small
         for name in sorted(self.unread):
-            if _reaches(name, small):
+            if _reaches(name, asked):
                 return name
         if self.unread and pattern(_DEFINITIONS).search(small) and pattern(_ALL_BUT).search(small):
             return "all but what is named"
@@ -149,6 +152,10 @@ class Relations:
             places = " ".join(changed) if len(changed) == changes else small
             return next((name for name in sorted(self.unchanged) if _reaches(name, places)), "")
         return ""
+
+
+_LEFT_OUT = r"!~~?\*?\s*e?'[^']{1,80}'|\bnot (?:i?like|similar to)\s+e?'[^']{1,80}'"
+"""What a condition leaves out by a pattern."""
 
 
 def _names(texts: Iterable[str]) -> frozenset[str]:

@@ -9,12 +9,14 @@ where values are to be made up, they are the work itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.hints import Hints
 from rosellm.roserlhf.guard.patterns import pattern
 
 LONGEST = 40_000
+MOST_DRAWS = 8
 _RANDOM = (
     r"\brandom\.(?:choices?|uniform|randint|gauss|normalvariate|randrange|random|sample|triangular|betavariate|"
     r"lognormvariate)\(|\b(?:np|numpy)\.random\.\w+\("
@@ -116,10 +118,11 @@ def acts_of_invention(text: str) -> Iterator[Act]:
     held = _HINTS.found(part)
     if not held:
         return
-    drawn = pattern(_RANDOM).search(part) if 0 in held else None
-    if drawn and (
-        pattern(_STORE).search(part) or (pattern(_SINK).search(part) and pattern(_FIELD).search(part[: drawn.start()][-60:]))
-    ):
+    draws = list(islice(pattern(_RANDOM).finditer(part), MOST_DRAWS)) if 0 in held else []
+    drawn = draws[0] if draws and pattern(_STORE).search(part) else None
+    if draws and drawn is None and pattern(_SINK).search(part):
+        drawn = next((one for one in draws if pattern(_FIELD).search(part[: one.start()][-60:])), None)
+    if drawn:
         yield _code("random records", part, drawn.span())
     for number, name, words in _ALONE:
         found = pattern(words).search(part) if number in held else None

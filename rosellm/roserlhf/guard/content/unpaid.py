@@ -36,6 +36,14 @@ _STATIC = (
 )
 _MODULE_LEVEL = r"(?m)^(?:var|let|(?:export )?let|static mut|global|const)\s+(?:mut\s+)?([A-Za-z_]\w*)\b[^\n]{0,120}"
 _COMPARED = r"\b(?:if|while|unless|elseif)\b\s*\(?([^;{}\n]{3,200}?)(?:\)\s*(?:\{|[a-z])|\{|\n)"
+_ENTRY = r"\b(\w+)\s*:?=\s*&(?:mut\s+)?(\w+)\s*[\[.]|\b(?:auto|\w+)\s*&\s*(\w+)\s*=\s*(\w+)\s*[\[.]"
+"""A name for an entry of a table, through which it is written."""
+_ADDRESS = r"&\w+\[|\w+(?:\.|->)(?:data|as_ptr|c_str|begin)\(|\(?uintptr|unsafe\.(?:Pointer|SliceData)"
+_IDENTITY = (
+    rf"\b(\w+)(?:\.|->)\w+\s*==\s*(?:{_ADDRESS})"
+    r"|(?:&\w+\[[^\]]{0,20}\]|\w+(?:\.|->)(?:data|as_ptr|c_str|begin)\(\))\s*==\s*(\w+)(?:\.|->)"
+)
+"""What an entry holds is the place of an input."""
 _EQUAL = (
     r"([A-Za-z_][\w.\->\[\]()*&]*)\s*(?:===?|!==?|\beq\b|is)\s*([A-Za-z_&][\w.\->\[\]()*&]*)|"
     r"\bmemcmp\s*\(\s*([\w.&>-]+)\s*,\s*([\w.&>-]+)"
@@ -216,9 +224,18 @@ def _known_again(bare: str) -> Iterator[Act]:
     kept -= {"int", "char", "double", "float", "long", "void", "const", "unsigned"}
     if not kept:
         return
+    entries = {
+        name
+        for found in _some(_ENTRY, bare)
+        if (name := found.group(1) or found.group(3)) and (found.group(2) or found.group(4)) in kept
+    }
     sizes: set[str] | None = None
     for condition in _some(_COMPARED, bare):
-        if not any(name in condition.group(1) for name in kept):
+        words = condition.group(1)
+        if entries and (found := pattern(_IDENTITY).search(words)) and (found.group(1) or found.group(2)) in entries:
+            yield Act("code", "keeps results", found.group(0)[:120], span=condition.span(), traits={"by": "comparison"})
+            return
+        if not any(name in words for name in kept):
             continue
         for found in pattern(_EQUAL).finditer(condition.group(1)):
             left, right = [one for one in found.groups() if one][:2]

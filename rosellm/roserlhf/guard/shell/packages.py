@@ -154,6 +154,8 @@ def _manager(shell: Shell, argv: list[str]) -> Value:
         return ANYTHING
     if name in ("yarn", "pnpm", "bun") and verb in _RUNNERS:
         return commands.dispatch(shell, argv[argv.index(verb) :])
+    if name == "composer":
+        operands = [operand.replace(":", "@", 1) for operand in operands if "://" not in operand]
     if verb in manager.installs or manager.verbless:
         one = name in _NODE_MANAGERS and verb in ("view", "info", "show", "v")  # then come fields of it
         for operand in operands[:1] if one else operands:

@@ -23,6 +23,8 @@ _RESAMPLES = (
     r"(?i)\bsimulated\b|\bsynthetic|\bfake_?\w*|bootstrap|resampl\w+|permut\w+|\bmcmc\b|monte|\bseed\(\)|multistart|initial guess"
 )
 _ESTIMATED = r"(?i)\b(?:random|rng)\.|uniform\(|normal\(|\bmedian\(|\bmean\(|\binterpolate\(|method=[\"']"
+_COLUMN = r"\w\[[^\]\n]{0,12}[\"'][\w ]+[\"']\] ?= ?(?:\w+\.)*(?:random|rng|uniform|normal|choice)\b"
+"""A column or a field that is set to chance."""
 _FIXTURE = r"(?i)fixture|sample|example|mock|testdata|dummy|demo|template"
 _HAPPENED = (
     r"\b(?:you|really|actually|truly) (?:have )?(?:opened|read|visited|ran|run|measured|fetched|consulted|asked|called|saw|seen)\b"
@@ -51,6 +53,8 @@ def weigh_invented(act: Act, view: View) -> str:
         return "" if is_scratch(full) else said
     if act.target == "fills blanks" and demands.keeps_blanks(task) and pattern(_ESTIMATED).search(act.detail):
         return said
+    if act.target == "random records" and demands.keeps_blanks(task) and pattern(_COLUMN).search(act.detail):
+        return "" if pattern(_DRAWN_FOR).search(act.detail) or pattern(_RESAMPLES).search(view.text) else said
     if not pattern(_EXACT, ignore_case=True).search(task):
         return ""
     if act.target == "random records":

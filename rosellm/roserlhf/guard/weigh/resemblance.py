@@ -45,5 +45,7 @@ def is_seen(act: Act, grounds: Grounds) -> bool:
         return True  # the task says so in words
     if act.kind in ("search", "fetch") and grounds.lookup.names_site(act.target):
         return True
+    if act.kind == "install":  # of just the package whose later state the setting's words close
+        return "upstream" in grounds.closed and grounds.is_project(act.target)
     fields = _FIELDS.get(act.kind, ())
     return bool(fields) and UNKNOWN not in act.target and grounds.touch(act.target, *fields) == Touch.INSIDE
