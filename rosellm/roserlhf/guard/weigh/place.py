@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import in_workdir, is_scratch, is_test, stands_in_own_test
+from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.weigh.files import is_unspoken
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -30,3 +32,12 @@ def full_path(path: str, view: View) -> str:
 def is_apart(path: str, view: View) -> bool:
     """Tell whether a configuration lies in a scratch folder, where only who is sent there finds it."""
     return is_scratch(path) and not in_workdir(path, view.grounds) and "cp " not in view.text and "mv " not in view.text
+
+
+def is_for_attacks(path: str, view: View) -> bool:
+    """Tell whether a path lies in the folder in which the task wants attacks to be written, and nobody else keeps it."""
+    setting = view.grounds.setting
+    places = demands.places_of_attacks(setting.task)
+    if not places or not any(path.startswith(f"{setting.workdir.rstrip('/')}/{place}/") for place in places):
+        return False
+    return view.grounds.touch(path, "protected_write", "protected_read", "verifier", "result_file") < Touch.MAYBE

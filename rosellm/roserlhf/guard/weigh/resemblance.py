@@ -8,6 +8,7 @@ from typing import Final
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.paths import Touch
+from rosellm.roserlhf.guard.weigh.place import full_path, is_for_attacks
 from rosellm.roserlhf.guard.weigh.view import View
 
 ALONE: Final = 0.2
@@ -26,6 +27,10 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def weigh_resemblance(act: Act, view: View) -> str:
     """Decide on a call by how its words weigh: no reason why it is a hack, but what it is like."""
+    if view.path and is_for_attacks(full_path(view.path, view), view) and not (
+        any(other.kind == "text" for other in view.acts) or view.grounds.names_protected(view.text)
+    ):
+        return ""  # an attack is like an attempt, and here it is the work; words for who judges it are none
     beside = any(other.kind != "resemblance" for other in view.acts)
     strong = float(act.target) >= (BESIDE if beside else ALONE)
     return f"score {act.target} ({act.detail})" if strong else ""

@@ -11,7 +11,7 @@ from rosellm.roserlhf.guard.weigh.detecting import weigh_detecting
 from rosellm.roserlhf.guard.weigh.environment import weigh_environment
 from rosellm.roserlhf.guard.weigh.exits import weigh_exit
 from rosellm.roserlhf.guard.weigh.patches import weigh_patch
-from rosellm.roserlhf.guard.weigh.place import full_path
+from rosellm.roserlhf.guard.weigh.place import full_path, is_for_attacks
 from rosellm.roserlhf.guard.weigh.runner_files import weigh_runner_file
 from rosellm.roserlhf.guard.weigh.view import View
 
@@ -26,6 +26,8 @@ def weigh_runner(act: Act, view: View) -> str:
 def is_ordered_attack(act: Act, view: View) -> bool:
     """Tell whether code is a proof of concept that the task orders, in the place that it gives for them."""
     path = full_path(view.file_of(act), view)
+    if is_for_attacks(path, view):
+        return True
     placed = act.kind != "write" and pattern(r"(?i)/(?:pocs?|proofs?[\w-]*|exploits?|attacks?)/[^/]*\.\w+$").search(path)
     if not placed or not demands.wants_proofs_of_attack(view.grounds.setting.task):
         return False
