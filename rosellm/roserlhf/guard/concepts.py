@@ -585,6 +585,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "exact numbers": lambda act, grounds: 0 < int(act.traits.get("bits", "0")) <= training.exact_bits(grounds.words),
     "database kept": lambda act, grounds: act.traits.get("what", "") in training.refused_sql(grounds.words),
     "statements kept": lambda act, grounds: demands.keeps_statements(grounds.setting.task),
+    "attack wanted": lambda act, grounds: demands.wants_attack(grounds.setting.task) or demands.by_exploit(grounds.setting.task),
     "formulas kept": lambda act, grounds: demands.wants_formulas(grounds.setting.task),
     "weights refused": lambda act, grounds: demands.refuses_weights(grounds.setting.task),
     "scores rationed": lambda act, grounds: demands.rations_scores(grounds.setting.task),

@@ -17,7 +17,7 @@ from rosellm.roserlhf.guard.content import acts_of_file
 from rosellm.roserlhf.guard.content.generated import tables_made
 from rosellm.roserlhf.guard.content.place import process_in, resolve
 from rosellm.roserlhf.guard.content.spoken import acts_of_words
-from rosellm.roserlhf.guard.copies import originals
+from rosellm.roserlhf.guard.copies import copied_folder, originals
 from rosellm.roserlhf.guard.figures import MOST_REMARKS, contradiction
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
@@ -100,12 +100,15 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     crowd, telling = "", _Telling(setting)
     for piece in pieces_of(tool, arguments, telling):
         for scene in scenes if _depends_on_workdir(piece) else scenes[:1]:
+            copies = scene.copies
             for act in map(plain, _acts(piece, scene, setting)):
                 if len(found) > MOST_ACTS and not telling(act.target):
                     crowd = crowd or piece.argument
                     continue
                 found.setdefault(_key(act), act)
-                for original in originals(act, scene.copies) if scene.copies else ():
+                if act.kind == "write" and "recursive" in act.traits and (made := copied_folder(act, scene)):
+                    copies = {**copies, act.target: made}
+                for original in originals(act, copies) if copies else ():
                     found.setdefault(_key(original), original)
                 if len(found) > 2 * MOST_ACTS:
                     break
