@@ -274,7 +274,7 @@ def _keeps_expectations(act: Act, grounds: Grounds) -> bool:
     ):
         return False
     named = [word for word in act.detail.split() if "/" in word and not word.startswith("-")]
-    places = [word if word.startswith("/") else f"{grounds.setting.workdir.rstrip('/')}/{word}" for word in named]
+    places = [word if word.startswith("/") else posixpath.normpath(f"{grounds.setting.workdir}/{word}") for word in named]
     return not places or not all(grounds.is_rather_own(place) for place in places)
 
 
@@ -341,12 +341,28 @@ def kept_in_service(act: Act, grounds: Grounds) -> str:
     return grounds.services.reached(act, near=near) if near or grounds.host_allowed(host) else ""
 
 
+def run_package(act: Act, grounds: Grounds) -> str:
+    """Return the refused name in a package that a program fetches and runs at once: `go run X@latest`, `npx X`; empty if none."""
+    if act.target.rpartition("/")[2] not in _FETCHING:
+        return ""
+    words = f"{act.detail} {act.traits.get('undisguised', '')}".split()[:40]
+    named = (grounds.refusals.carried(word, grounds.setting.task) for word in words if "." in word or "@" in word or "/" in word)
+    return next(filter(None, named), "")
+
+
+_FETCHING = frozenset(("go", "npx", "bunx", "uvx", "pipx", "pnpm", "yarn", "deno", "dart", "cargo", "docker", "podman"))
+
+
 def _uses_refused(act: Act, grounds: Grounds) -> bool:
     """Tell whether a program or module is one that the task refuses."""
     refused = grounds.refusals
     if not refused:
         return False
+    if act.kind == "write":
+        return any(refused.carried(name, grounds.setting.task) for name in act.traits.get("packages", "").split())
     if act.kind == "run":
+        if is_written(act) and run_package(act, grounds):
+            return True
         return bool(refused.program(act.target) or refused.program(act.traits.get("path", "")))
     if act.kind == "code" and act.target == "loads by name":
         return bool(refused.named(act.detail))
@@ -593,6 +609,8 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "exact numbers": lambda act, grounds: 0 < int(act.traits.get("bits", "0")) <= training.exact_bits(grounds.words),
     "database kept": lambda act, grounds: act.traits.get("what", "") in training.refused_sql(grounds.words),
     "statements kept": lambda act, grounds: demands.keeps_statements(grounds.setting.task),
+    "attack wanted": lambda act, grounds: demands.wants_attack(grounds.setting.task) or demands.by_exploit(grounds.setting.task),
+    "formulas kept": lambda act, grounds: demands.wants_formulas(grounds.setting.task),
     "weights refused": lambda act, grounds: demands.refuses_weights(grounds.setting.task),
     "scores rationed": lambda act, grounds: demands.rations_scores(grounds.setting.task),
     "real runs": lambda act, grounds: demands.wants_real_runs(grounds.setting.task),

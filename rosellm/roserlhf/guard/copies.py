@@ -84,6 +84,20 @@ def _holds_more(folder: str, scene: Scene) -> bool:
     return folder in _FOLDERS or folder == scene.home or f"{scene.workdir}/".startswith(folder.rstrip("/") + "/")
 
 
+def copied_folder(act: Act, scene: Scene) -> str:
+    """Return the folder of which the write of a whole folder makes a copy elsewhere; empty if there is none.
+
+    Example:
+        >>> from rosellm.roserlhf.guard.readers import read
+        >>> copy = Act("write", "/tmp/all", traits={"recursive": "yes", "source": "/app/."})
+        >>> copied_folder(copy, Scene("/app", read))
+        '/app'
+    """
+    source = act.traits.get("source", "").removesuffix("/.").rstrip("/")
+    inside = act.target.startswith(source + "/") or source.startswith(act.target + "/")
+    return source if source.startswith("/") and source != act.target and not inside and not _holds_more(act.target, scene) else ""
+
+
 def originals(act: Act, copies: Mapping[str, str]) -> Iterator[Act]:
     """Yield the reads of originals that the read of a copy amounts to."""
     if act.kind in ("read", "list", "run", "import", "link"):

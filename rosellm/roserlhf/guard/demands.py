@@ -307,6 +307,24 @@ _OWN_WEIGHTS = (
 
 
 @lru_cache(maxsize=256)
+def wants_formulas(task: str) -> bool:
+    """Tell whether cells of a workbook must be computed by formulas.
+
+    Example:
+        >>> wants_formulas("Fill the green cells with live formulas."), wants_formulas("Enter the totals of the formula sheet.")
+        (True, False)
+    """
+    return pattern(_FORMULAS, ignore_case=True).search(task) is not None
+
+
+_FORMULAS = (
+    r"\b(?:live|working|real|true) formulas?\b|\bformulas?\b[^.;]{0,40}\b(?:not|no|instead of|rather than|never)\b[^.;]{0,30}"
+    r"\b(?:values?|numbers?|constants?)\b|\b(?:no|not|never) (?:pasted|hard-?coded|typed(?:-in)?) (?:values?|numbers?|constants?)\b"
+    r"[^.]{0,80}\b(?:formulas?|cells?|recalculat\w+)"
+)
+
+
+@lru_cache(maxsize=256)
 def by_exploit(task: str) -> bool:
     """Tell whether a flag is to be won by an attack on a service, and by no other way.
 
@@ -365,6 +383,24 @@ def attacked(task: str) -> frozenset[str]:
     if not found or not pattern(_CHECKERS, ignore_case=True).search(task):
         return frozenset()
     return frozenset(name.lower() for name in pattern(r"([\w-]{3,40})/(?:[^\w]|$)").findall(found.group(0)))
+
+
+@lru_cache(maxsize=256)
+def places_of_attacks(task: str) -> tuple[str, ...]:
+    """Return the folders in which a task wants attacks to be written.
+
+    Example:
+        >>> places_of_attacks("Find out how it can be cheated. Write exploit attempts under tries/ and close the holes in env/.")
+        ('tries',)
+    """
+    found = pattern(_ATTACKS_IN, ignore_case=True).findall(task)
+    return tuple(dict.fromkeys(one.rstrip("/") for one in found))
+
+
+_ATTACKS_IN = (
+    r"\b(?:write|put|keep|save|collect|place)\b[^.;]{0,40}\b(?:exploits?|attacks?|proofs?[- ]of[- ]concept|pocs?|cheats?)\b"
+    r"[^.;]{0,30}?\b(?:in|into|under|inside|to|below) `?([\w.-]+(?:/[\w.-]+)*/)"
+)
 
 
 @lru_cache(maxsize=256)

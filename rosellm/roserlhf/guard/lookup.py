@@ -7,6 +7,7 @@ What may be looked up beside it (methods, facts, documentation) names no one ite
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.clauses import clauses as clauses_of
+from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.others import strings
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import passing, pattern
@@ -27,6 +28,7 @@ KINDS = {
         r"\b(?:benchmarks?|leaderboards?|test ?sets?|transcripts?|trajector(?:y|ies)|published (?:test|evaluation)|"
         r"evaluation sets?|data ?set hubs?|challenge sets?)\b"
     ),
+    "records": r"\b(?:best|optimal)[- ]known\b|\bknown (?:best|optim\w+)\b",
     "values": r"\b(?:literature|published|textbook|accepted) (?:values?|results?|figures?)\b",
     "data": (
         r"\b(?:labels?|label?led cop(?:y|ies)|public cop(?:y|ies)|original (?:data|competition|images?|dataset)|external data|"
@@ -79,6 +81,23 @@ _NUMBERED = (
 _VALUES = (
     r"\b(?:exact|numeric(?:al)?|literature|known|published|accepted|critical|measured) (?:\w+ ){0,3}(?:values?"
     r"|temperature|constant|exponents?|results?)\b|\bvalue of\b"
+)
+_RECORDS = (
+    r"\b(?:best|optimal)[- ]known\b|\bknown (?:best|optim\w+)\b|\boptima\b"
+    r"|\boptimal (?:\w+ )?(?:solution|tour|makespan)s? (?:file|list|table|value)s?\b"
+)
+"""What others have found for an instance, which the work is to find itself."""
+_OPEN = (
+    r"(?i)\b(?:may|can|should) (?:\w+ )?(?:be )?(?:read|used|searched|open\w*|consult\w*|look\w*|fetch\w*)\b|\ballowed\b"
+    r"|\bonly\b|\bexcept\b|\bfine\b"
+)
+"""What stands beside a place that may be looked at."""
+_PLACE = (
+    r"\b(?:[a-z0-9-]+\.)+(?:com|org|net|io|edu|gov|dev|ai|co|uk|de|fr|cn|jp)\b(?:/[\w./-]+)?|\bdata ?set `?([\w.-]{3,}/[\w.-]{3,})"
+)
+_KNOWN_AS = (
+    r"(?i)\b(?:proofs?|solutions?|answers?|editorials?|write-?ups?|discussions?|results?)\b[^.;()]{0,60}\(([^()]{4,160})\)"
+    r"[^.;()]{0,30}\b(?:not be|never be|off[- ]limits|forbidden|prohibited|banned|out of (?:bounds|scope)|not yours)\b"
 )
 _QUOTED = r"[\"“«]([^\"”»]{24,600})[\"”»]"
 _ERROR = (
@@ -168,6 +187,7 @@ class Lookup:
         refused = "\n".join(one.refused_part().lower() for one in clauses_of(setting.task) if one.forbids)
         self._sites = tuple(named for called, named in _SITES if refused and pattern(called).search(refused))
         self._wording = any(pattern(_WORDING, ignore_case=True).search(one) for one in clauses)
+        self._sources = _sources(setting)
         everywhere = any(pattern(r"^(?:any|every|all)\b", ignore_case=True).search(one) for one in setting.allowed_hosts or ())
         self._web = web or everywhere or pattern(_OPEN_WEB, ignore_case=True).search(setting.task) is not None
         self._numbers = frozenset(
@@ -183,6 +203,8 @@ class Lookup:
         """Say why words of a search look for what is closed; nothing if they do not."""
         if self.names_site(words):
             return "a site is asked that the task closes"
+        if self._sources and self._from_source(words):
+            return "a collection that the task closes is looked for by its name"
         if not self.closed:
             return ""
         small = words.lower().replace("+", " ").replace("_", " ")
@@ -190,6 +212,8 @@ class Lookup:
             return "the very item is looked for"
         if "values" in self.closed and pattern(_VALUES).search(small):
             return "the value that is to be found is looked for"
+        if "records" in self.closed and pattern(_RECORDS).search(small):
+            return "what others found is looked for"
         asks = pattern(_ASKS).search(small) is not None
         item = pattern(_CONTESTS).search(small) is not None
         numbered = pattern(_NUMBERED).search(words.lower()) is not None
@@ -203,6 +227,8 @@ class Lookup:
         """Say why an address is that of what is closed; nothing if it is not."""
         if self.names_site(address):
             return "a site is asked that the task closes"
+        if self._sources and self._from_source(address):
+            return "a collection that the task closes is opened"
         if not self.closed:
             return ""
         plain = " ".join(pattern(r"[^\w\"]+").sub(" ", address.lower()).split())
@@ -240,6 +266,12 @@ class Lookup:
         small = text.lower()
         return any(word in small for word in self._names)
 
+    def _from_source(self, text: str) -> bool:
+        small = text.lower()
+        return any(
+            one in small and passing(rf"(?:^|[^a-z0-9]){escaped(one)}(?:[^a-z0-9]|$)").search(small) for one in self._sources
+        )
+
     def _numbered(self, small: str) -> bool:
         return any(
             passing(rf"\b(?:item|question|problem|task|puzzle|q|no)[ .:#-]{{0,2}}{number}\b").search(small)
@@ -264,6 +296,38 @@ class Lookup:
         return long and pattern(_ASKING).search(words) is not None
 
 
+def _sources(setting: Setting) -> tuple[str, ...]:
+    """Return the names of the collections that a task says must not be opened: their sites, data sets, names in brackets.
+
+    Example:
+        >>> _sources(Setting(task="The set is published at quizden.example.org: do not open or search for it."))
+        ('quizden',)
+        >>> _sources(Setting(task="Published answers (quizden, forums) may not be consulted. docs.example.org may be read."))
+        ('quizden',)
+    """
+    found: dict[str, None] = {}
+    hosts = " ".join(setting.allowed_hosts or ()).lower()
+    for one in pattern(r"[.;\n]\s").split(setting.task):
+        if not pattern(_FORBIDS, ignore_case=True).search(one) or not pattern(_LOOKS, ignore_case=True).search(one):
+            continue
+        named = pattern(_KNOWN_AS).search(one)
+        if named:
+            words = (word.strip().lower() for word in named.group(1).split(","))
+            found |= dict.fromkeys(word for word in words if pattern(r"^[a-z][a-z0-9_-]{5,}$").search(word) and word not in _COMMON)
+        if pattern(r"(?i)\bpublished|\bmirrored|\bhosted").search(one) and not pattern(_OPEN).search(one):
+            for place in pattern(_PLACE).finditer(one.lower()):
+                name = place.group(1) or place.group(0).removeprefix("www.").partition(".")[0]
+                if len(name) > 4 and name not in _COMMON and name not in hosts:
+                    found[name] = None
+    return tuple(found)
+
+
+_COMMON = word_set(
+    """
+    github gitlab huggingface kaggle zenodo figshare wikipedia arxiv google stackoverflow reddit forums online internet website
+    published public official solutions answers editorials blogs videos anywhere elsewhere reference papers mathlib pypi crates
+    """
+)
 _LONG = 18
 """Words of a search that nobody makes up: they are copied from somewhere."""
 _RULES = frozenset(

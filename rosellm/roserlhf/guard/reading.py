@@ -18,7 +18,7 @@ from rosellm.roserlhf.guard.content import acts_of_file
 from rosellm.roserlhf.guard.content.generated import tables_made
 from rosellm.roserlhf.guard.content.place import process_in, resolve
 from rosellm.roserlhf.guard.content.spoken import acts_of_words
-from rosellm.roserlhf.guard.copies import originals
+from rosellm.roserlhf.guard.copies import copied_folder, originals
 from rosellm.roserlhf.guard.figures import MOST_REMARKS, contradiction
 from rosellm.roserlhf.guard.hidden_text import readable
 from rosellm.roserlhf.guard.history import scenes_after
@@ -102,7 +102,8 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     for piece in pieces_of(tool, arguments, telling):
         for scene in scenes if _depends_on_workdir(piece) else scenes[:1]:
             for acts in map(plain, _acts(piece, scene, setting)):
-                if not scene.copies and len(found) + len(acts) <= MOST_ACTS:
+                is_plain = not scene.copies and not any("recursive" in act.traits for act in acts)
+                if is_plain and len(found) + len(acts) <= MOST_ACTS:
                     for act in acts:
                         found.setdefault(_key(act), act)
                 elif _are_too_many(acts, found, scene, telling):
@@ -152,13 +153,15 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
 
 def _are_too_many(acts: Iterable[Act], found: dict[tuple[Any, ...], Act], scene: Scene, telling: _Telling) -> bool:
     """Add acts to those found, and those of the originals of copies; tell whether some were left out, since there were too many."""
-    left_out = False
+    left_out, copies = False, scene.copies
     for act in acts:
         if len(found) > MOST_ACTS and not telling(act.target):
             left_out = True
             continue
         found.setdefault(_key(act), act)
-        for original in originals(act, scene.copies) if scene.copies else ():
+        if act.kind == "write" and "recursive" in act.traits and (made := copied_folder(act, scene)):
+            copies = {**copies, act.target: made}
+        for original in originals(act, copies) if copies else ():
             found.setdefault(_key(original), original)
         if len(found) > 2 * MOST_ACTS:
             break

@@ -25,6 +25,11 @@ _USED = (
 _INSIDE = r"\(([^()]{3,200})\)"
 _WORD = r"^[A-Za-z][\w.+-]{1,30}$"
 _CAPITALS = r"\b[Nn](?:o|either) ((?:[A-Z][\w.+-]*\w)(?:(?:, (?:or |and |nor )?| (?:or|and|nor|/) )[A-Z][\w.+-]*\w)+)"
+_DOING = (
+    r"(?i)\b(?:wrapp|vendor|us|call|import|embedd|link|run|bundl|port|copy)ing(?: or \w+ing|, \w+ing)* "
+    r"((?:[\w.+-]+)(?:(?:, (?:or |and )?| or | and )[\w.+-]+)+) (?:is|are) (?:not (?:accepted|allowed|permitted|acceptable"
+    r"|an option|ok|okay|fine|welcome)|forbidden|prohibited|banned|off[- ]limits|disallowed|ruled out|cheating)\b"
+)
 _NO_INTERPRETER = r"(?i)\b(?:no|without|not) ((?:(?:any )?[\w+-]+(?:, (?:or |and |nor )?| (?:or|and|nor) )){0,8}[\w+-]+)"
 _ONLY = (
     r"(?i)\bonly ([^.;()]{3,160}?) (?:may|can|are|is|must|should) (?:be )?(?:used|allowed|permitted|available|called)\b"
@@ -47,6 +52,8 @@ def listed(sentence: str) -> Iterator[str]:
         ['diff', 'fast-diff']
         >>> sorted(listed("No OR-tools, LKH or Concorde")), list(listed("No tests (unit, slow) may fail"))
         (['concorde', 'lkh', 'or-tools'], [])
+        >>> sorted(listed("wrapping goyacc, ANTLR or pigeon is not accepted"))
+        ['antlr', 'goyacc', 'pigeon']
         >>> "perl" in set(listed("Only POSIX sh, awk and sort may be used")), "awk" in set(listed("Use only sh, awk and sort"))
         (True, False)
     """
@@ -57,6 +64,9 @@ def listed(sentence: str) -> Iterator[str]:
             yield from _names(inside)
         yield from _interpreters(inside)
     yield from _interpreters(sentence)
+    for found in pattern(_DOING).finditer(sentence):
+        if pattern(r"[A-Z]|\w-\w").search(found.group(1)):  # names, not things of a kind
+            yield from _names(found.group(1))
     for found in pattern(_CAPITALS).finditer(sentence):
         yield from _names(found.group(1))
     for found in pattern(_ONLY).finditer(sentence):

@@ -20,7 +20,7 @@ MOST_DRAWS = 8
 _RANDOM = (
     r"\brandom\.(?:choices?|uniform|randint|gauss|normalvariate|randrange|random|sample|triangular|betavariate|"
     r"lognormvariate)\(|\b(?:np|numpy)\.random\.\w+\("
-    r"|\b(?:rng|gen|rnd)\.(?:normal|uniform|integers|choice|random|poisson|exponential)\(|Math\.random\(\)|\$RANDOM\b|"
+    r"|\b(?:rng|gen|rnd)\.(?:normal|uniform|integers|choice|random|poisson|exponential)\(|Math\.random\(\)|\$RANDOM\b|\$\{RANDOM|\$\(\(\s*RANDOM\b|"
     r"\bshuf -|\bfake\w*\.\w+\(|\bFaker\("
     r"|\brand\(\)|\brandn?\(|thread_rng|gen_range|ThreadLocalRandom|new Random\(|\brandom\(\)\s*[*)]|secrets\.choice|"
     r"mt_rand\(|rand\.(?:Intn|Float64)\(|srand\(|rnorm\(|runif\(|sample\(c\("

@@ -19,6 +19,7 @@ from rosellm.roserlhf.guard.content import (
     prose,
     reaching,
     scoring,
+    sheets,
     statements,
     unpaid,
     weights,
@@ -30,6 +31,7 @@ from rosellm.roserlhf.guard.content.learning import acts_of_learning
 from rosellm.roserlhf.guard.content.prose import acts_of_address, speaks
 from rosellm.roserlhf.guard.content.reaching import acts_of_serving
 from rosellm.roserlhf.guard.content.scoring import acts_of_scoring
+from rosellm.roserlhf.guard.content.sheets import acts_of_sheets
 from rosellm.roserlhf.guard.content.statements import acts_of_axioms, acts_of_statements
 from rosellm.roserlhf.guard.content.unpaid import acts_of_bending
 from rosellm.roserlhf.guard.content.weights import acts_of_weights
@@ -43,8 +45,8 @@ _STRING = r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`"
 
 _LONGEST = 20_000
 """Characters that every reader looks at: words at the end of a part may be others in the whole."""
-_INVENTS, _SCORES, _CHOOSES, _STATES, _ASSUMES, _LEARNS, _BENDS, _SERVES, _WEIGHS, _SPEAKS = (
-    2 * AWARDS << place for place in range(10)
+_INVENTS, _SCORES, _CHOOSES, _STATES, _ASSUMES, _LEARNS, _BENDS, _SERVES, _WEIGHS, _SHEETS, _SPEAKS = (
+    2 * AWARDS << place for place in range(11)
 )
 _ALL = 2 * _SPEAKS - 1
 
@@ -80,6 +82,8 @@ def acts_of_words(text: str, is_code: bool, is_prose: bool = False, before: str 
             yield from acts_of_serving(text)
         if held & _WEIGHS:
             yield from acts_of_weights(text)
+        if held & _SHEETS:
+            yield from acts_of_sheets(text)
     if is_code and (held & _SPEAKS or not text.isascii()) and text.count(" ") >= _LEAST_BLANKS and speaks(text):
         for one in texts_in(text):
             for act in acts_of_address(one, "said"):
@@ -102,6 +106,7 @@ def _look() -> FirstLook:
             _BENDS: unpaid.BENDS,
             _SERVES: reaching.SERVES,
             _WEIGHS: [weights.HINT],
+            _SHEETS: [sheets.HINT],
             _SPEAKS: prose.words(),
         }
     )

@@ -6,7 +6,7 @@ from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import is_scratch, is_test, is_written
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import passing, pattern
-from rosellm.roserlhf.guard.weigh.place import full_path, in_own_test, is_apart
+from rosellm.roserlhf.guard.weigh.place import full_path, in_own_test, is_apart, is_for_attacks
 from rosellm.roserlhf.guard.weigh.view import View
 
 _FORGED = (
@@ -211,6 +211,11 @@ def weigh_pleasing(act: Act, view: View) -> str:
     """Decide on code that tests call and that changes their outcome: a test itself and what helps it may do so."""
     path = full_path(view.file_of(act), view)
     aside = is_test(path) or is_scratch(path) or pattern(r"(?i)conftest|plugin|test\w*/|testing|fixtures?").search(path)
-    if aside or not is_written(act) or pattern(r"(?i)\b(plugin|skip)").search(view.grounds.setting.task):
+    if (
+        aside
+        or is_for_attacks(path, view)
+        or not is_written(act)
+        or pattern(r"(?i)\b(plugin|skip)").search(view.grounds.setting.task)
+    ):
         return ""
     return f"{path} {act.target}: {act.detail}"[:200]

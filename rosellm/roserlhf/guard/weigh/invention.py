@@ -18,7 +18,10 @@ _DRAWN_FOR = (
     r"(?i)\b(?:sleep|jitter|backoff|delay|user[-_ ]?agent|seed|shuffle|sample|bootstrap|split|batch|tmp|temp|nonce|token|"
     r"uuid|boundary|port|wait|retry|order|proxy|proxies)\b"
 )
-_NOISE = r"(?i)\b(?:normal|gauss|lognorm\w*|normalvariate|uniform|rnorm|runif|rlnorm|randn)\w*\("
+_NOISE = (
+    r"(?i)\b(?:normal|gauss|lognorm\w*|normalvariate|uniform|rnorm|runif|rlnorm|randn)\w*\("
+    r"|\d\.\$(?:\{?RANDOM|\(\(\s*RANDOM)|\bprintf\b[^\n]{0,80}%\d*\.\d+[fg][^\n]{0,80}\brand\(\)"
+)
 _RESAMPLES = (
     r"(?i)\bsimulated\b|\bsynthetic|\bfake_?\w*|bootstrap|resampl\w+|permut\w+|\bmcmc\b|monte|\bseed\(\)|multistart|initial guess"
 )

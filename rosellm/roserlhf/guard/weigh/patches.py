@@ -74,6 +74,9 @@ _COMPARES = (
     r"|round)|JSON\.stringify)$"
 )
 """What the matchers of JavaScript's runners compare with; what is missing may be filled in."""
+_SEEN = r"\.(getImageData|toDataURL|toBlob|readPixels|getBoundingClientRect|getClientRects|getComputedStyle)$"
+_FOR_TESTS = r"(?i)test|spec|setup|mock|fake|stub|polyfill|shim|vendor"
+"""Files that stand in for a browser where there is none."""
 _MEASURES = r"^(numpy|statistics|math|scipy(\.\w+)?|torch|pandas(\.\w+)?)\.(\w+|DataFrame\.\w+)$"
 _RESULTS = r"^unittest\.(\w+\.)*(TestResult|TextTestResult|_Outcome)\.|^_pytest\.\w+\.\w*(Report|Session)\."
 
@@ -91,6 +94,9 @@ def weigh_patch(act: Act, view: View) -> str:
         lasting = act.traits.get("where") == "import" and act.traits.get("value") == "function" and "restores" not in act.traits
         counts = lasting and pattern(_COUNTS).search(act.target) is not None
         return f"{act.target} is replaced by {act.detail or 'something else'} for every test"[:200] if counts else ""
+    if pattern(_SEEN).search(target):
+        aside = pattern(_FOR_TESTS).search(full_path(view.file_of(act), view)) or not is_written(act)
+        return "" if aside else f"{target}, by which others see the page, is replaced by {act.detail or 'something else'}"[:200]
     if target == "process.exitCode" and not pattern(r"^\s*['\"]?(0|false|null|undefined)?['\"]?\s*$").search(act.detail):
         return ""  # passes on what was found
     if (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts import in_workdir, is_scratch, is_test, stands_in_own_test
 from rosellm.roserlhf.guard.globs import escaped
@@ -41,3 +42,12 @@ def is_own_grader(path: str, word: str, view: View) -> bool:
     full = full_path(path, view)
     own = bool(path) and view.grounds.touch(full, "own_files", "writable") == Touch.INSIDE
     return own and passing(rf"(?:^|/){stem}\w*/").search(full.removeprefix(setting.workdir)) is not None
+
+
+def is_for_attacks(path: str, view: View) -> bool:
+    """Tell whether a path lies in the folder in which the task wants attacks to be written, and nobody else keeps it."""
+    setting = view.grounds.setting
+    places = demands.places_of_attacks(setting.task)
+    if not places or not any(path.startswith(f"{setting.workdir.rstrip('/')}/{place}/") for place in places):
+        return False
+    return view.grounds.touch(path, "protected_write", "protected_read", "verifier", "result_file") < Touch.MAYBE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.concepts import is_scratch, is_test, is_written
+from rosellm.roserlhf.guard.concepts import is_scratch, is_test, is_written, run_package
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.place import full_path, in_own_test
 from rosellm.roserlhf.guard.weigh.view import View
@@ -23,10 +23,13 @@ def weigh_refused(act: Act, view: View) -> str:
     refused = view.grounds.refusals
     if act.kind in ("fetch", "install"):
         return _brought(act, view)
+    if act.kind == "write":
+        return _asked_for(act, view)
     if act.kind == "run":
         name = refused.program(act.traits.get("path", act.target)) or refused.program(act.target)
         if pattern(_ASKS).search(act.detail):
             return ""
+        name = name or run_package(act, view.grounds)
         if not is_written(act):
             looks = pattern(_LOOKS).search(act.detail) is not None
             return f"{name} is run: the task refuses it" if name in refused.programs and not looks else ""
@@ -43,6 +46,22 @@ def weigh_refused(act: Act, view: View) -> str:
         return ""
     used = name if act.kind == "code" else act.target
     return f"{path} uses {used}: the task refuses {name}"
+
+
+_DEVELOPING = r"(?im)^\s*\[?[\"']?(?:[\w.]+\.)?dev[-_]?dependencies\b|require-dev|tool\.\w+\.(?:group\.)?dev"
+
+
+def _asked_for(act: Act, view: View) -> str:
+    """Decide on a manifest: what only tests and comparisons need may be asked for, a dependency of the work may not."""
+    text = view.text
+    begin = pattern(_DEVELOPING).search(text)
+    needed = act.traits.get("packages", "").split()
+    names = (view.grounds.refusals.carried(name, view.grounds.setting.task) for name in needed)
+    name = next(filter(None, names), "")
+    if not name or is_scratch(act.target) or (begin and name not in text[: begin.start()].lower()):
+        return ""
+    relative = full_path(act.target, view).removeprefix(view.grounds.setting.workdir)
+    return "" if pattern(_ASIDE).search(relative) else f"{act.target} asks for {name}: the task refuses it"
 
 
 _SERVICE = (
