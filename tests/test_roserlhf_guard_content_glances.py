@@ -75,7 +75,7 @@ PATHS = texts("/", "~/", "..", "a.py", ".curlrc", "package.json", "x.toml", "\u0
 @given(PATHS, PATHS, st.sampled_from(("read", "write", "link", "run", "text")))
 def test_paths_without_look_alikes_stay_and_others_are_folded(path: str, other: str, kind: str) -> None:
     act = Act(kind, path, other, traits={"from": other})  # type: ignore[arg-type]
-    found = plain(act)
+    (found,) = plain([act])
     folds = kind != "text"
     assert found.target == (shown(path).text if folds else path)
     assert found.detail == (shown(other).text if kind == "link" else other)
