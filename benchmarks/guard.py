@@ -32,6 +32,7 @@ from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case
+from rosellm.roserlhf.trainer.heap import frozen_heap
 from rosellm.roserlhf.trainer.run import train
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "guard"
@@ -114,7 +115,7 @@ def latency(calls: Sequence[Called], rules: Rules, repeat: int) -> dict[str, flo
     judge = SettingJudge(rules)
     stage1: list[list[float]] = [[] for _ in calls]
     stage2: list[float] = []
-    with asyncio.Runner() as loop:  # as in a run, where both stages are called by one
+    with frozen_heap(), asyncio.Runner() as loop:  # as in a run, where both stages are called by one
         for _ in range(repeat):
             for times, (tool, arguments, history, setting) in zip(stage1, calls, strict=True):
                 start = time.perf_counter()
