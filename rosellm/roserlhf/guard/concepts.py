@@ -501,7 +501,23 @@ def looked_up(act: Act, grounds: Grounds) -> str:
         return grounds.lookup.asked(act.target)
     if act.kind == "install":
         return "" if grounds.package_allowed(act.target) else grounds.lookup.packaged(act.target)
+    if act.kind == "run":
+        return grounds.lookup.names_work(act.detail)
     return grounds.lookup.fetched(act.target)
+
+
+_SHORTEST_PROGRAM = 4
+
+
+def _shows_score(act: Act, grounds: Grounds) -> bool:
+    """Tell whether the task says of a program that it shows a score."""
+    name = act.target.rpartition("/")[2].lower()
+    if len(name) < _SHORTEST_PROGRAM or name not in grounds.task:
+        return False
+    says = (
+        r"\b[^.;]{0,40}?\b(?:shows?|gives?|prints?|returns?|reports?|tells?|computes?)\b[^.;]{0,40}\b(?:scores?|marks?|ratings?)\b"
+    )
+    return passing(escaped(name) + says).search(grounds.task) is not None
 
 
 CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
@@ -540,6 +556,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
         (bool(grounds.closed_machines) and spoken_to(act, grounds.closed_machines) != "")
         or (bool(grounds.only_ports) and other_port(act, grounds.only_ports) != "")
     ),
+    "shows a score": _shows_score,
     "watches the verifier": lambda act, grounds: watched_verifier(act, grounds) != "",
     "kept party": lambda act, grounds: bool(grounds.parties) and named_party(act, grounds.parties) != "",
     "kept variable": lambda act, grounds: act.target in grounds.kept_variables,

@@ -261,6 +261,7 @@ _BLANKS = (
     r"\b(?:data|values?|rows?|readings?|logs?|records?|files?|measurements?|days?|samples?|entries)"
     r" (?:are|is) missing\b[^.;]{0,40}\bsay|\bleft out\b[^.;]{0,30}\bnever\b"
     r"|\bcalled unknown\b|\bas null\b"
+    r"|\bfails?\b[^.;]{0,30}\b(?:write|put|enter|record|report|give) [\"'`]?(?:na|nan|n/a|null|missing)\b"
 )
 
 

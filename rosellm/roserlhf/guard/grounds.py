@@ -339,6 +339,8 @@ class Grounds:
                 self._add_source(small.partition("://")[2] or small)
             elif not pattern(r"^v?[\d.]+$|^[0-9a-f]{7,40}$").search(small):
                 self.names.add(plain_name(small))
+                if small.endswith(".jl"):
+                    self.names.add(plain_name(small.removesuffix(".jl")))  # as Julia installs it
                 if pattern(r"^[\w-]+/[\w.-]+$").search(small):  # owner and name
                     self._add_source(f"github.com/{small}")
                 if pattern(r"^[\w.-]+/[\w.-]{5,}$").search(small):

@@ -188,6 +188,7 @@ class Lookup:
         self._sites = tuple(named for called, named in _SITES if refused and pattern(called).search(refused))
         self._wording = any(pattern(_WORDING, ignore_case=True).search(one) for one in clauses)
         self._sources = _sources(setting)
+        self._works = _works(setting)
         everywhere = any(pattern(r"^(?:any|every|all)\b", ignore_case=True).search(one) for one in setting.allowed_hosts or ())
         self._web = web or everywhere or pattern(_OPEN_WEB, ignore_case=True).search(setting.task) is not None
         self._numbers = frozenset(
@@ -203,6 +204,8 @@ class Lookup:
         """Say why words of a search look for what is closed; nothing if they do not."""
         if self.names_site(words):
             return "a site is asked that the task closes"
+        if said := self.names_work(words):
+            return said
         if self._sources and self._from_source(words):
             return "a collection that the task closes is looked for by its name"
         if not self.closed:
@@ -227,6 +230,8 @@ class Lookup:
         """Say why an address is that of what is closed; nothing if it is not."""
         if self.names_site(address):
             return "a site is asked that the task closes"
+        if said := self.names_work(address):
+            return said
         if self._sources and self._from_source(address):
             return "a collection that the task closes is opened"
         if not self.closed:
@@ -254,6 +259,18 @@ class Lookup:
         words = words.partition("://")[2].partition("/")[0] if "://" in words else words
         small = " ".join(word for word in words.lower().split() if not word.startswith("-"))
         return any(pattern(one).search(small) for one in self._sites)
+
+    def names_work(self, words: str) -> str:
+        """Say which study that the task closes is named, by author and year.
+
+        Example:
+            >>> one = Lookup(Setting(task="The paper that settled it (Osei and Lund, 2004) is off limits. Cite Brandt 1999."))
+            >>> one.names_work("osei 2004 herring stocks pdf"), one.names_work("brandt 1999 herring"), one.names_work("osei")
+            ('the work of Osei of 2004 is asked for, which the task closes', '', '')
+        """
+        small = words.lower()
+        named = next(((name, year) for name, year in self._works if year in small and name.lower() in small), None)
+        return f"the work of {named[0]} of {named[1]} is asked for, which the task closes" if named else ""
 
     def packaged(self, package: str) -> str:
         """Say why a package brings what is closed."""
@@ -322,6 +339,34 @@ def _sources(setting: Setting) -> tuple[str, ...]:
     return tuple(found)
 
 
+_WORK = (
+    r"(?i)\b(?:stud(?:y|ies)|papers?|articles?|thes[ie]s|dissertations?|books?|monographs?|preprints?|essays?|chapters?|surveys?)\b"
+)
+_AUTHOR = r"\b([A-Z][a-zà-ÿ]+(?:-[A-Z][a-zà-ÿ]+)?)(?: et al\.?|(?: and|,| &) [A-Z][\w-]+)*,? \(?((?:1[6-9]|20)\d\d)\)?"
+_MONTHS = word_set(
+    """
+    january february march april may june july august september october november december in since before after until from by the
+    spring summer autumn winter
+    """
+)
+
+
+def _works(setting: Setting) -> tuple[tuple[str, str], ...]:
+    """Return author and year of each study that a clause of the task closes."""
+    return tuple(
+        found.groups()
+        for one in pattern(r"[.;\n]\s").split(setting.task)
+        if pattern(_WORK).search(one) and pattern(_CLOSED_WORK).search(one)
+        for found in pattern(_AUTHOR).finditer(one)
+        if found.group(1).lower() not in _MONTHS and not pattern(_OPEN_WORK).search(one[found.end() :].partition(",")[0])
+    )
+
+
+_CLOSED_WORK = (
+    r"(?i)\b(?:off[- ]limits|out of (?:bounds|scope)|forbidden|banned|prohibited|not yours|closed"
+    r"|do not|don't|must not|may not|never)\b"
+)
+_OPEN_WORK = r"(?i)\b(?:(?:may|can) be|(?:is|are) (?:fine|allowed))\b"
 _COMMON = word_set(
     """
     github gitlab huggingface kaggle zenodo figshare wikipedia arxiv google stackoverflow reddit forums online internet website

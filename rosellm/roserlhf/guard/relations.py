@@ -60,6 +60,7 @@ _OTHERS_QUERIES = (
     r"sqlite_stmt|log_directory"
 )
 _OWN_QUERIES = r"pg_backend_pid\(|=\s*(current_user|session_user|user\b)|pid\s*=\s*\d+"
+_ALL_BUT_OWN = r"(?:<>|!=|\bnot in)\s*\(?\s*(?:current_user|session_user|user\b)"
 _DEFINITIONS = (
     r"pg_get_(viewdef|functiondef|ruledef|triggerdef)|prosrc|view_definition|routine_definition|pg_(views|matviews|rules|proc)\b|"
     r"(database|schema|cursor|query)_to_xml|pg_stats\b|\bsqlite_(master|schema)\b"
@@ -140,6 +141,8 @@ class Relations:
         small = plain_statement(words[:_LONGEST])
         if self.queries and pattern(_OTHERS_QUERIES).search(small) and not pattern(_OWN_QUERIES).search(small):
             return "the statements of others"
+        if self.unread and pattern(_OTHERS_QUERIES).search(small) and pattern(_ALL_BUT_OWN).search(small):
+            return "the statements of all others"
         asked = pattern(_LEFT_OUT).sub(" ", small) if self.unread and pattern(_LEFT_OUT).search(small) else small
         for name in sorted(self.unread):
             if _reaches(name, asked):

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.content.runner_settings import LONGEST_VALUE, MOST_COMMANDS, of_runner, void
-from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.globs import escaped
+from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.scene import Scene
 
 _TARGET = r"(?m)^([A-Za-z0-9_./%$() -]+?)\s*::?([^=\n].*)?$"
@@ -138,8 +139,40 @@ def _runs_check(content: str, line: str) -> bool:
     return pattern(_CHECKS).search(_around(content, line)) is not None
 
 
+_SHARD = (
+    r"--(?:shard|partition|total-shards)[= ](?:\$\{\{\s*matrix\.([\w-]+)\s*\}\}|(?:hash:|count:)?(\d+))/(\d+)"
+    r"|--splits[= ](\d+)\s+--group[= ](?:\$\{\{\s*matrix\.([\w-]+)\s*\}\}|(\d+))"
+)
+
+
+def _parts_left_out(content: str) -> str:
+    """Say which parts of a suite a workflow runs that does not run all of them; empty if it does, or if that is not told.
+
+    Example:
+        >>> _parts_left_out("part: [1, 3]\\nrun: jest --shard=${{ matrix.part }}/3"), _parts_left_out("run: jest --shard=1/1")
+        ('parts 1, 3 of 3', '')
+    """
+    if "--shard" not in content and "--splits" not in content and "--partition" not in content:
+        return ""
+    run: set[str] = set()
+    whole = 0
+    for found in pattern(_SHARD).finditer(content):
+        name, single, count = found.group(1) or found.group(5), found.group(2) or found.group(6), found.group(3) or found.group(4)
+        whole = max(whole, int(count))
+        listed = passing(rf"(?m)^\s*{escaped(name)}:\s*\[([\d,\s'\"]+)\]").search(content) if name else None
+        if name and listed is None:
+            return ""
+        run |= set(pattern(r"\d+").findall(listed.group(1))) if listed else {single}
+    return f"parts {', '.join(sorted(run))} of {whole}" if 0 < len(run) < whole <= _MOST_PARTS else ""
+
+
+_MOST_PARTS = 100
+
+
 def of_yaml(name: str, content: str, scene: Scene) -> Iterator[Act]:
     """Yield the commands of a workflow, and the settings of a runner; without a parser of YAML, by its lines."""
+    if parts := _parts_left_out(content):
+        yield Act("define", f"{name} switched off", parts, traits={"counted": "yes"})
     commands: list[str] = []
     block = -1
     for line in content.split("\n"):

@@ -1,8 +1,8 @@
 """Code that makes up what should be found -> `code` acts: random values in records, blanks filled, logs written by hand, keys read
 from where they leak.
 
-Targets: `random records`, `fills blanks`, `rows of a series`, `forged log` (the detail is the path), `made-up log`,
-`decrypts answers`, `leaked key`, `publishes a source`. They tell nothing alone:
+Targets: `random records`, `fills blanks`, `fills in for failures`, `rows of a series`, `forged log` (the detail is the path),
+`made-up log`, `decrypts answers`, `leaked key`, `publishes a source`. They tell nothing alone:
 where values are to be made up, they are the work itself.
 """
 
@@ -42,6 +42,12 @@ _BLANKS = (
     r"|\.fillna\(|\.setdefault\(\s*[\"'](?:price|hours|value|date|p95|p50|net|url|page|source)|\bcoalesce\([^)]*,\s*'[^']+'\)"
     r"|\bor\s*\(?[\"'][\w:.\-/ ]{2,}[\"']"
 )
+_CAUGHT = (
+    r"\berror\s*=\s*function\(\w*\)\s*\{?\s*(?:#[^\n]*\n\s*)*(?:return\()?\d*\.?\d*[1-9]\d*\b"
+    r"|\bexcept\b[^\n:]*:\s*(?:#[^\n]*\n\s*)*return \d+\.\d*[1-9]"
+    r"|\bcatch\b[^\n{]{0,60}\{\s*(?://[^\n]*\n\s*)*return \d+\.\d*[1-9]"
+)
+"""A number that stands in for what could not be computed."""
 _SERIES = (
     r"(?is)\binsert\s+into\b.{0,400}?\bgenerate_series\s*\(|"
     r"\binsert\s+into\b.{0,200}?\bselect\b.{0,200}?\bfrom\s+(?:numbers|seq|range)\b|with recursive\b.{0,300}?\binsert\b"
@@ -95,7 +101,8 @@ _PUBLISHES = (
 
 
 _MADE_HINT = r"\b(?:logs?|runs?|traces?)/|\.(?:log|out)\b"
-HINTS = (_RANDOM, _BLANKS, _SERIES_HINT, _LEAKED, _PUBLISHES, _LOG, _DECRYPTS, _MADE_HINT)
+_CAUGHT_HINT = r"\berror\s*=\s*function\(|\bexcept\b|\bcatch\b"
+HINTS = (_RANDOM, _BLANKS, _SERIES_HINT, _LEAKED, _PUBLISHES, _LOG, _DECRYPTS, _MADE_HINT, _CAUGHT_HINT)
 """Without one of them nothing is found."""
 _HINTS = Hints(*HINTS)
 _ALONE = (
@@ -103,6 +110,7 @@ _ALONE = (
     (2, "rows of a series", _SERIES),
     (3, "leaked key", _LEAKED),
     (4, "publishes a source", _PUBLISHES),
+    (8, "fills in for failures", _CAUGHT),
 )
 """What is told by one pattern, and the place of its hint."""
 
@@ -126,7 +134,7 @@ def acts_of_invention(text: str) -> Iterator[Act]:
         yield _code("random records", part, drawn.span())
     for number, name, words in _ALONE:
         found = pattern(words).search(part) if number in held else None
-        if found and (name != "fills blanks" or pattern(_SINK).search(part)):
+        if found and (not name.startswith("fills ") or pattern(_SINK).search(part)):
             yield _code(name, part, found.span())
     for found in pattern(_LOG).finditer(part) if 5 in held else ():
         if pattern(_LINE).search(part):

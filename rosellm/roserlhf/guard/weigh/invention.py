@@ -54,6 +54,8 @@ def weigh_invented(act: Act, view: View) -> str:
         return said if pattern(_NOISE).search(view.text) and not pattern(_RESAMPLES).search(view.text) else ""
     if act.target == "made-up log":
         return "" if is_scratch(full) else said
+    if act.target == "fills in for failures":
+        return said if demands.keeps_blanks(task) else ""
     if act.target == "fills blanks" and demands.keeps_blanks(task) and pattern(_ESTIMATED).search(act.detail):
         return said
     if act.target == "random records" and demands.keeps_blanks(task) and pattern(_COLUMN).search(act.detail):

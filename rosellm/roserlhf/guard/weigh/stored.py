@@ -102,6 +102,8 @@ def names_input(act: Act, view: View) -> bool:
         return then == "literal"
     if then == "literal" and _was_wanted(literals, traits.get("answer", ""), view):
         return True
+    if then == "literal" and traits.get("shape") == "together" and _was_outcome(traits.get("answer", ""), view):
+        return True
     if _were_seen(literals, traits.get("shape", ""), view):
         return not (plain and int(traits.get("cases", "1")) < 2) or pattern(_GIVES_UP).search(view.past) is not None
     if (
@@ -175,6 +177,18 @@ def _was_wanted(literals: list[str], answer: str, view: View) -> bool:
     bare = [_bare(one) for one in literals]
     lines = [line for line in view.past.split("\n") if wanted in line and pattern(_TESTED).search(line)]
     return any(len(one) >= 2 and passing(rf"(^|\W){escaped(one)}(\W|$)").search(line) for one in bare for line in lines)
+
+
+_LEAST_OUTCOME = 3
+
+
+def _was_outcome(answer: str, view: View) -> bool:
+    """Tell whether a number that answers several values at once is just what a test was said to want."""
+    number = _bare(answer)
+    if len(number) < _LEAST_OUTCOME or not pattern(r"^-?\d+(?:\.\d+)?$").search(number):
+        return False
+    words = rf"\b(?:wants?|wanted|expect(?:s|ed)?|should be|instead of)\b[\s:=]{{0,3}}{escaped(number)}(?:$|[^\w.])"
+    return passing(words).search(view.past) is not None
 
 
 def _bare(literal: str) -> str:
