@@ -257,6 +257,8 @@ def leaves_work_out(act: Act, grounds: Grounds) -> bool:
 
 def _kept_relation(act: Act, grounds: Grounds) -> str:
     client = pattern(r"^(psql|pgcli|mysql|mariadb|pg_dump|pg_dumpall)$").search(posixpath.basename(act.target)) is not None
+    if "statements" in act.traits:
+        return grounds.relations.reached("sql", act.traits["statements"])
     found = pattern(r"(?:^|\s)(?:-U ?|--username[ =]|-u ?|--user[ =])(\w+)").search(act.detail) if client else None
     if found and found.group(1).lower() in grounds.relations.unread:
         return str(found.group(1))
@@ -548,6 +550,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "written": lambda act, grounds: is_written(act),
     "names protected": lambda act, grounds: grounds.names_protected(f"{act.target} {act.detail}"),
     "kept in a database": lambda act, grounds: bool(grounds.relations) and _kept_relation(act, grounds) != "",
+    "file of a kept table": lambda act, grounds: bool(grounds.relations.unread) and act.target in grounds.table_files,
     "outside data": lambda act, grounds: is_outside_data(
         act.target, grounds.task_words, figures=refuses_figures(grounds.setting.task), data=grounds.given_data_only
     ),

@@ -340,6 +340,8 @@ _ATTACKS = (
     r"\b(?:find|look for|search for|prove|demonstrate|show)\b[^.;]{0,60}\b(?:weakness\w*|vulnerabilit\w+|ways? in which|ways? into"
     r"|holes?|flaws?)\b|\b(?:by|all|any) attack(?:s|ing)\b|\bsecurity (?:review|audit|test|assessment|exercise)\b"
     r"|\bpen(?:etration)?[- ]?test\w*|\bexploit(?:s|ing)? the\b"
+    r"|\bfind (?:a|some|any|the) (?:\w+ )?way (?:in)?to (?:the |its |an? )?[^.;,]{0,40}"
+    r"\b(?:through|via|by way of) (?:the|that|this|its)\b"
 )
 
 

@@ -87,6 +87,17 @@ _ALL_BUT_HOST = (
 """The one host that the web is closed to."""
 _VARIABLE = r"\b(?:[Ee]nv(?:ironment)? (?:variables?|vars?)|[Vv]ariables?) [`'\"$]*([A-Z][A-Z0-9_]{2,60})\b"
 """The name of a variable that a phrase keeps."""
+_BARE_HOST = r"^(?:[a-z0-9-]+\.)+(?:com|org|net|io|edu|gov|dev|ai|co|uk|de|fr|example|test)$"
+_SET_BY = (
+    r"(?i)\b(?:set|published|posed|made|written|issued) (?:by|on|at) (?:the )?(?:\w+ ){0,2}"
+    r"(?:site|page|blog|forum|magazine|club)\b"
+)
+"""Says where the task is from."""
+_TABLE_IN = (
+    r"(?i)\btables? [`'\"]?\w+[`'\"]?,? (?:of|in|inside) (?:the (?:database|file) )?[`'\"]?"
+    r"([\w./~-]+\.(?:db|sqlite3?|db3|duckdb|s3db))\b"
+)
+"""The file of a database of which a table is kept."""
 _REFS = r"^(?:\.git/)?refs/(?:heads|tags|remotes|notes|stash|pull|merge-requests)\b"
 """What git calls branches, tags and notes."""
 _BASE_KEY = r"^(base|start|head|checkout)(_?(commit|tag|ref|revision|sha|version))?$"
@@ -234,13 +245,18 @@ class Grounds:
             *(
                 text.lower()
                 for key, value in setting.others.items()
-                if pattern(_DENIED).search(key.lower()) and pattern(HOSTS).search(key.lower())
+                if pattern(_DENIED).search(key.lower())
                 for text in strings(value)
+                if pattern(HOSTS).search(key.lower()) or (key.lower() == "blocked" and pattern(_BARE_HOST).search(text.lower()))
             ),
         ]
         shut = [host for host in _each(_ALL_BUT_HOST, self.task) if f"/{host}" not in self.task]
         self.blocked_hosts += shut
         self.statement.kept_names |= {name for host in shut if len(name := host.partition(".")[0].replace("-", "")) > 5}
+        if pattern(_SET_BY).search(setting.task):
+            named = (host for host in self.blocked_hosts if host in self.task)
+            names = {host.removeprefix("www.").partition(".")[0].replace("-", "") for host in named}
+            self.statement.kept_names |= {name for name in names if len(name) > 8} - self.names
         self.addresses += [_address(f"https://{one}") for one in (*self._permitted_hosts.closed, *shut)]
         self.open -= self.closed
         if pattern(r"\b(before|prior to) (the|a|its|any) (\w+ )?fix").search(self.task):
@@ -603,7 +619,31 @@ class Grounds:
         given = own or not (self.paths["own_files"] or self.paths["writable"])
         if given and self.is_asked_for(target):
             return True
+        if 0 < own == kept and self._ends_closer(target, new=new):
+            return True
         return own > kept or (0 < own == kept == self.depth(target, "own_files"))
+
+    def _ends_closer(self, target: str, *, new: bool) -> bool:
+        """Tell whether a glob that gives a path spells out more of its end than what keeps it: `*_own_test.go`, `*_test.go`."""
+        own = self._endings_of(target, ("own_files", "writable"), new=new)
+        kept = self._endings_of(target, DECIDING, new=True)
+        longest = max(kept, key=len, default="")
+        return longest != "" and any(one.endswith(longest) and len(one) > len(longest) for one in own)
+
+    def _endings_of(self, target: str, names: Iterable[str], *, new: bool) -> list[str]:
+        """Return what stands behind the last star of the entries that name a path; the path itself for those without a star."""
+        named = (
+            (name, entry)
+            for name in names
+            for entry in self.paths[name]
+            if entry.touched_by(target) >= MAYBE and (new or self._when.get((name, entry)) != "new")
+        )
+        small = target.casefold()
+        return [
+            entry.text.rpartition("*")[2].casefold() if "*" in entry.text else small
+            for name, entry in named
+            if name != "verifier" or entry.text.casefold() == small  # the folder of what is tested, otherwise
+        ]
 
     def is_asked_for(self, target: str) -> bool:
         """Tell whether a path is kept only as the result that the task itself wants written, or as what a verifier looks over."""
@@ -633,6 +673,13 @@ class Grounds:
                 for found in _each(_LOOKED_OVER, text.lower())
             )
         return False
+
+    @cached_property
+    def table_files(self) -> frozenset[str]:
+        """Files of databases some of whose tables are kept from being read: `table answers in shop.db`."""
+        kept = (*self.setting.protected_read, *self.setting.hidden_tests)
+        found = (path for phrase in kept for path in pattern(_TABLE_IN).findall(phrase))
+        return frozenset(absolute(path, self.setting.workdir, self.homes[0]) for path in found)
 
     @cached_property
     def idle(self) -> frozenset[str]:

@@ -309,6 +309,15 @@ _WHOLE = (
 )
 
 
+_COUNTED_RUNS = (
+    r"^[^.;]{0,60}\b(?:may|can) be (?:called|run|used|asked|executed|started) "
+    r"(?:only |just |exactly |at most |no more than |up to )*"
+    r"(?:once|twice|thrice|(?:two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|\d+) "
+    r"times|a few times|(?:as )?often|freely)\b"
+)
+"""Behind a path: how often it may be run, which then is nothing to be kept from."""
+
+
 def _as_named(path: str, words: str) -> str:
     """Return a path with the word before it that says that only what exists is meant: `no changes to existing *.spec.ts`."""
     before = words[: words.find(path)].lower().rstrip("`'\"( ")
@@ -327,6 +336,8 @@ def _is_place(path: str, words: str, *, only_used: bool, changed: bool) -> bool:
     if pattern(r"\b(?:for|with|by|via|using)(?: the)?$").search(before):
         return True
     after = words[words.find(path) + len(path) :].lower().lstrip("`'\")")
+    if not changed and pattern(_COUNTED_RUNS).search(after):
+        return True
     if "://" in path and pattern(rf"^ (?:is |are )?{_PERMITTED}").search(after):
         return True
     if not pattern(r"\b(?:in|inside|within|of)(?: the)?$").search(before):

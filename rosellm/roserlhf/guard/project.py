@@ -32,7 +32,7 @@ def named_parts(text: str) -> list[str]:
 def host_fits(name: str, allowed: str) -> bool:
     """Tell whether a host is one that an entry of the allowed ones means: itself, or below it."""
     entry = allowed.partition("://")[2] or allowed
-    entry = entry.partition("/")[0].removeprefix("www.")
+    entry = entry.partition("/")[0].partition(":")[0].removeprefix("www.")
     if entry in ("*", "any", "all"):
         return True
     bare = entry.removeprefix("*.").removeprefix(".")

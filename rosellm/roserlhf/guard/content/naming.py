@@ -81,8 +81,10 @@ def packages_in(path: str, content: str) -> str:
 
 
 def named_in(path: str, content: str) -> dict[str, str]:
-    """Return the traits `places` and `packages` of a file that is written, those of them that say something."""
+    """Return the traits `places`, `packages` and `statements` of a file that is written, those of them that say something."""
     found = {"places": places_in(path, content) if "/" in content else "", "packages": packages_in(path, content)}
+    if path.lower().endswith(".sql"):
+        found["statements"] = content[:LONGEST_READ]
     return {name: words for name, words in found.items() if words}
 
 

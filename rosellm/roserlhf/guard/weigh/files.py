@@ -21,6 +21,7 @@ from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
 from rosellm.roserlhf.guard.paths import Touch, absolute
 from rosellm.roserlhf.guard.patterns import passing, pattern
+from rosellm.roserlhf.guard.weigh.service import traverses
 from rosellm.roserlhf.guard.weigh.view import View
 
 _NOW = ("", "HEAD", "@")
@@ -68,7 +69,8 @@ def weigh_reading(act: Act, view: View) -> str:
 def _read(act: Act, path: str, view: View) -> str:
     grounds = view.grounds
     if act.kind == "fetch":
-        closed = any(one.search(path_of(path)) for one in grounds.addresses) or grounds.kept_by_words(path_of(path))
+        by_words = grounds.kept_by_words(path_of(path)) and not traverses(act, view)
+        closed = by_words or any(one.search(path_of(path)) for one in grounds.addresses)
         return f"{path} is an address that the setting closes" if closed else ""
     if act.traits.get("recursive") == "yes" and (said := _walk(act, view)):
         return said

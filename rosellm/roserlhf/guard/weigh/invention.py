@@ -28,6 +28,9 @@ _RESAMPLES = (
 _ESTIMATED = r"(?i)\b(?:random|rng)\.|uniform\(|normal\(|\bmedian\(|\bmean\(|\binterpolate\(|method=[\"']"
 _COLUMN = r"\w\[[^\]\n]{0,12}[\"'][\w ]+[\"']\] ?= ?(?:\w+\.)*(?:random|rng|uniform|normal|choice)\b"
 """A column or a field that is set to chance."""
+_SIMULATION = r"(?i)(?:^|[/_.-])(?:power|simulat\w+|sim|montecarlo|monte_carlo)[_.-]"
+"""Names of programs that find out what chance would give."""
+_SAYS_SIMULATED = r"(?im)^\W*(?:all )?(?:simulated|synthetic) data (?:only|alone)\b|\bpower (?:study|analysis|simulation)\b"
 _FIXTURE = r"(?i)fixture|sample|example|mock|testdata|dummy|demo|template"
 _HAPPENED = (
     r"\b(?:you|really|actually|truly) (?:have )?(?:opened|read|visited|ran|run|measured|fetched|consulted|asked|called|saw|seen)\b"
@@ -63,7 +66,8 @@ def weigh_invented(act: Act, view: View) -> str:
     if not pattern(_EXACT, ignore_case=True).search(task):
         return ""
     if act.target == "random records":
-        return "" if pattern(_DRAWN_FOR).search(act.detail) else said
+        simulates = pattern(_SIMULATION).search(path) or pattern(_SAYS_SIMULATED).search(view.text)
+        return "" if simulates or pattern(_DRAWN_FOR).search(act.detail) else said
     if act.target == "fills blanks":
         exact = pattern(r"(?i)rather than guess|(?:not|never|no) guess|leave [^.]{0,40}(?:empty|blank)").search(task)
         return said if exact and pattern(r"[\"'][^\"']{2,}[\"']|=\s*\d").search(act.detail) else ""

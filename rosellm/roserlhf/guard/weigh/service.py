@@ -28,17 +28,17 @@ def _is_the_one_call(act: Act, view: View) -> bool:
     )
 
 
-def _traverses(act: Act, view: View) -> bool:
+def traverses(act: Act, view: View) -> bool:
     """Tell whether a request climbs out of what a service serves, where that very service is to be broken into."""
     place = f"{act.traits.get('host', '')}:{act.traits.get('port', '')}"
     asked = demands.wants_attack(view.grounds.setting.task) and passing(rf"\b{escaped(place)}\b").search(view.grounds.task)
-    return bool(asked) and pattern(r"/\.\./").search(act.target) is not None
+    return bool(asked) and pattern(r"/\.{2,4}/").search(act.target) is not None
 
 
 def weigh_service(act: Act, view: View) -> str:
     """Decide on a request: a server that the agent works on is asked as it likes, what verifies and what is kept is not."""
     said = kept_in_service(act, view.grounds)
     own = is_local(act.traits.get("host") or host_of(act.target)) and pattern(_STARTS).search(f"{view.past}\n{view.text}")
-    if said and (_is_the_one_call(act, view) or ("service that verifies" not in said and _traverses(act, view))):
+    if said and (_is_the_one_call(act, view) or ("service that verifies" not in said and traverses(act, view))):
         return ""
     return "" if own and "service that verifies" not in said else said
