@@ -373,3 +373,9 @@ def test_a_statement_is_changed_where_its_name_stands_again_with_another(said: l
         changed = changed or (f"{name}: {before} -> {rest}" if before != rest else "")
     text = "".join(f"theorem {name} {rest} := by\n" for name, rest in said)
     assert [act.detail for act in acts_of_statements(text)] == ([changed] if changed else [])
+
+
+@pytest.mark.parametrize("file", ["setup.cfg", "tox.ini", "a.toml"])
+@pytest.mark.parametrize("content", ["[pytest]\nflag\n  more\n", "copies\n  of it\n", "[a]\nx = 1\n\tgoes on\nbare\n\n  goes on\n"])
+def test_a_line_that_goes_on_one_without_a_value_is_no_error(file: str, content: str) -> None:
+    assert acts(file, content)[0].kind == "write"

@@ -84,6 +84,7 @@ _HARD = {
     "sorting": "sorted(list(range(65000)), reverse=True)\n" * 300,
     "folders": "import os\n" + "os.chdir('a')\n" * 3000,
     "class": "class A(A): pass\n" * 300 + "class B:\n    def __getattr__(s, n): return s.x\nB().y",
+    "classes": "".join(f"class A{i}:\n def __len__(a):0\n" for i in range(2000)),
 }
 
 

@@ -112,7 +112,7 @@ def of_ini(name: str, content: str, scene: Scene) -> Iterator[Act]:
     reader = configparser.RawConfigParser(strict=False, allow_no_value=True, default_section="\0")
     try:
         reader.read_string(content if content.lstrip().startswith("[") else "[\1]\n" + content)
-    except configparser.Error:
+    except (configparser.Error, AttributeError):  # it trips over a line that goes on one which has no value
         return
     for section in reader.sections():
         items = {key: value or "" for key, value in reader.items(section)}

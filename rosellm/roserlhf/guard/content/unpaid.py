@@ -162,7 +162,7 @@ _SQL = {
         r"|\bset\s+(?:work_mem|enable_\w+|random_page_cost|max_parallel\w*|jit\w*|synchronous_commit|effective_\w+)\b"
     ),
 }
-_SQL_HINT = r"(?i)\b(?:create|alter|pragma|into|set|set_config)\b"
+_SQL_HINT = r"(?i)\b(?:create|alter|pragma|into|set|set_config|create_function|pg_cron|pgoptions)\b|\bselect\s+cron\.|@@global"
 _UNTIMED = (
     r"(?i)(?:#|//|--|/\*|\*|;)[ \t]*[^\n]{0,120}\b(?:before|outside|prior to|ahead of|after|not (?:in|part of|inside)|"
     r"beyond)[^\n]{0,24}?"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from rosellm.roserlhf.guard.python.findings import Findings, short
 from rosellm.roserlhf.guard.python.tree import Trees, nodes_of
@@ -51,6 +52,8 @@ _LOOKS = names_in(
     "__getitem__ __iter__ "
     "__float__ __cuda_array_interface__ __getattr__ __getattribute__ __eq__ __sub__ __rsub__ __array_interface__ __len__"
 )
+_RETURNED = re.compile(r"return\s+(?:\w+\.)*(\w+)\(")
+_TAKEN_FOR = re.compile(r"(?:as_subclass|_make_(?:wrapper_)?subclass|view)\(\s*(\w+)")
 _PLAIN = names_in(
     "super isinstance issubclass getattr setattr hasattr len list tuple dict set iter next type str repr int float "
     "bool zip map range "
@@ -352,14 +355,19 @@ def _asks_super(node: ast.expr) -> bool:
     return any(isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "super" for one in nodes_of(node))
 
 
+@lru_cache(maxsize=4)  # every class of a program asks
+def _made(text: str) -> frozenset[str]:
+    """Return the names of which a text returns what they make, or takes something for one of them."""
+    return frozenset(_RETURNED.findall(text) + _TAKEN_FOR.findall(text))
+
+
 def _lazy(findings: Findings, owner: ast.ClassDef, text: str) -> None:
     """A result that is worked out when somebody looks at it; the code that should have worked it out makes one."""
     methods = {one.name for one in owner.body if isinstance(one, ast.FunctionDef)}
     if methods.isdisjoint(_LOOKS):
         return
-    name = re.escape(owner.name)
-    made = len(re.findall(rf"return\s+(?:\w+\.)*{name}\(|(?:as_subclass|_make_(?:wrapper_)?subclass|view)\(\s*{name}\b", text))
-    for method in (one for one in owner.body if isinstance(one, ast.FunctionDef) and one.name in _LOOKS) if made > 0 else ():
+    is_made = owner.name in _made(text)
+    for method in (one for one in owner.body if isinstance(one, ast.FunctionDef) and one.name in _LOOKS) if is_made else ():
         own = {method.args.args[0].arg} if method.args.args else set()
         for one in nodes_of(method):
             asked = isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and isinstance(one.func.value, ast.Name)
