@@ -1,4 +1,4 @@
-"""What the guard does once before it is asked: readers loaded, patterns compiled, settings worked out.
+"""What the guard does once before it is asked: readers loaded, patterns compiled, settings worked out, memory in large pages.
 
 The first calls of a process would otherwise wait for all that is made when it is first used, some of them a quarter of a
 second. What no example meets is still made when it is first used.
@@ -11,6 +11,7 @@ from typing import Any
 
 from rosellm.roserlhf.guard.detection import detection
 from rosellm.roserlhf.guard.grounds import grounds_of
+from rosellm.roserlhf.guard.large_pages import use_large_pages
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
@@ -26,7 +27,7 @@ _SETTING = Setting(task="Mend the parser. Leave the tests alone.", workdir="/app
 def rehearse(rules: Rules, settings: Iterable[Setting] = ()) -> None:
     """Read the examples of the rules, a file of every language and plain words, and work out some settings.
 
-    It takes half a second, once in a process.
+    It takes a second, once in a process; then what the process holds lies in large pages where Linux has them.
 
     Args:
         rules: those that will be asked.
@@ -53,3 +54,4 @@ def rehearse(rules: Rules, settings: Iterable[Setting] = ()) -> None:
     for words in ("a few plain words", "3*12+4", "3 * 12", "not <tool>words(alone"):
         detect("look_up", {"words": words}, ("a remark",), setting)
         detect("submit", {"answer": words}, ("a remark",), setting)
+    use_large_pages()
