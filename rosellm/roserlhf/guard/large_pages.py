@@ -1,6 +1,6 @@
 """Memory in large pages: what the guard makes lies scattered over more small ones than a processor keeps the addresses of.
 
-Rules, automata and weights are some 100 MB, of which each call touches a little everywhere, and a page that was not touched lately has
+Rules, automata and weights are some 100 MB, of which each call touches a little everywhere, and a page not touched lately has
 to be looked up first. Linux can hold the same memory in pages of 2 MiB, of which a few dozen do.
 """
 
