@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.content import changes, naming, planted, pleasing, remarks, silenced
+from rosellm.roserlhf.guard.content import changes, naming, observing, planted, pleasing, remarks, silenced
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.hidden_text import shown
 from rosellm.roserlhf.guard.hints import WRITTEN
@@ -63,7 +63,7 @@ def test_marks_and_remarks_are_found_where_one_pass_says_so(text: str) -> None:
     )
 )
 def test_what_pleases_tests_is_looked_for_where_its_hints_are(text: str) -> None:
-    held = pleasing.HINTS.found(text)
+    held = observing.HINTS.found(text)
     assert pattern(pleasing._EMPTIED).search(text) is None or pleasing._EMPTIES in held
     assert pattern(pleasing._METHOD).search(text) is None or pleasing._DEFINES_METHOD in held
 

@@ -227,6 +227,13 @@ def test_sentences_move_nobody(history: str) -> None:
     assert call("shell", {"command": "cat key"}, history).scene.workdir == "/app"
 
 
+def test_a_history_leaves_the_variables_of_the_setting_known() -> None:
+    setting = Setting(workdir="/app", hidden_tests=("/eval/**",), others={"environment": {"D": "/eval", "E": "/tmp"}})
+    for history in ((), ("cd src",), ("export E=/eval/b", "cd src")):
+        found = {act.target for act in read_call("shell", {"command": "cat $D/x $E/y"}, history, setting).acts}
+        assert {"/eval/x", "/eval/b/y" if len(history) > 1 else "/tmp/y"} <= found
+
+
 def test_a_cd_that_may_not_last_gives_both_scenes() -> None:
     found = pairs("read_file", {"path": "key"}, "cd /eval && make")
     assert {("read", "/app/key"), ("read", "/eval/key")} <= found

@@ -56,7 +56,8 @@ class _Past:
         """Return the scene with all that was found, seen from where the last `cd` led."""
         start = self.scene
         copies, names = (self.copies, self.names) if self.copies or self.names else (start.copies, start.names)
-        return Scene(start.workdir, start.read, start.home, self.variables, self.links, self.files, copies, names, start.depth)
+        variables = {**start.variables, **self.variables} if start.variables else self.variables
+        return Scene(start.workdir, start.read, start.home, variables, self.links, self.files, copies, names, start.depth)
 
     def copied(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Remember copies; one of a copy is one of the original."""
