@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 MOST: Final = 1 << 29
-"""Bytes that are moved at most; it takes some three seconds for each GiB."""
+"""Bytes that are moved at most; it takes some four seconds for each GiB."""
 _WANTED, _NOW = 14, 25
 """`MADV_HUGEPAGE` and `MADV_COLLAPSE` of Linux: large pages are welcome here, and to be made at once."""
 _SIZE = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")

@@ -100,7 +100,7 @@ _SHIFT: Final = 32
 _SQUARES: Final = (1 << _SHIFT) - 1
 _MOST_NAMED: Final = 6
 _STRONG: Final = 2 * _PARTS << _SHIFT
-"""What most calls that are like attempts hold six features above; few are left to sort."""
+"""Few features weigh more; where enough of a call do, only they are sorted."""
 
 
 @dataclass(frozen=True)
