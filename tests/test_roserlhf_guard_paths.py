@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosellm.roserlhf.guard import concepts, globs
+from rosellm.roserlhf.guard import globs
 from rosellm.roserlhf.guard.act import UNKNOWN
+from rosellm.roserlhf.guard.concepts import own_project
 from rosellm.roserlhf.guard.globs import braces
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.paths import Touch, absolute, entries
@@ -183,6 +184,6 @@ def test_what_an_entry_holds_is_what_its_pattern_matches(entry: str, path: str) 
 )
 def test_a_part_that_is_the_project_begins_with_its_name(path: str) -> None:
     grounds = Grounds(Setting(project=("click", "click-core")))
-    said = [part for part in path.split("/") if part and grounds.is_project(pattern(concepts._AFTER_NAME).sub("", part))]
+    said = [part for part in path.split("/") if part and grounds.is_project(pattern(own_project._AFTER_NAME).sub("", part))]
     assert all(grounds.may_begin_with_project(part) for part in said)
-    assert concepts.has_project_part(path, grounds) is bool(said)
+    assert own_project.has_project_part(path, grounds) is bool(said)

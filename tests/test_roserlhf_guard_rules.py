@@ -13,7 +13,8 @@ from rosellm.roserlhf.errors import ConfigError
 from rosellm.roserlhf.guard import rules as rules_module
 from rosellm.roserlhf.guard import shadows
 from rosellm.roserlhf.guard.act import KINDS, Act, ActKind
-from rosellm.roserlhf.guard.concepts import CONCEPTS, paths_of
+from rosellm.roserlhf.guard.concepts.locations import paths_of
+from rosellm.roserlhf.guard.concepts.table import CONCEPTS
 from rosellm.roserlhf.guard.grounds import grounds_of
 from rosellm.roserlhf.guard.patterns import PatternSet, pattern
 from rosellm.roserlhf.guard.reading import read_call

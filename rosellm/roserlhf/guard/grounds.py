@@ -683,7 +683,7 @@ class Grounds:
 
     @cached_property
     def idle(self) -> frozenset[str]:
-        """Facts of `concepts.CONCEPTS` that are true of no act, since the setting says nothing of their kind."""
+        """Facts of `concepts.table.CONCEPTS` that are true of no act, since the setting says nothing of their kind."""
         said = {
             "asks a helper": speaks_of_helpers(self.setting.task),
             "closed machine": self.closed_machines or self.only_ports,

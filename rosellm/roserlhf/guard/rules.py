@@ -11,7 +11,7 @@ A file holds tables `[[rule]]` with `id`, `reason`, `weigh` (the question that `
 | traits, not_traits | each named trait is there and its pattern is found in it, or none of them is so |
 | among, not_among | its path touches, or does not, what one of these fields of the setting names |
 | touch | how surely: `name`, `maybe` (the default), `above`, `overlap`, `inside` |
-| concept, not_concept | one of these facts of `concepts.CONCEPTS` is true, or none |
+| concept, not_concept | one of these facts of `concepts.table.CONCEPTS` is true, or none |
 | closed | the setting forbids one of these subjects of `phrases.SUBJECTS` |
 
 Examples are shell commands, calls `{tool, arguments}` or acts `{kind, target, detail}`, in the file's `[setting]`; tests hold each
@@ -30,7 +30,8 @@ from typing import Any
 from rosellm.roserlhf.config import nearest
 from rosellm.roserlhf.errors import ConfigError, DtypeError, RecordError
 from rosellm.roserlhf.guard.act import KINDS, Act
-from rosellm.roserlhf.guard.concepts import CONCEPTS, paths_of
+from rosellm.roserlhf.guard.concepts.locations import paths_of
+from rosellm.roserlhf.guard.concepts.table import CONCEPTS
 from rosellm.roserlhf.guard.grounds import FIELDS, Grounds, grounds_of
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import PatternSet, Sieve, finder, may_be_found, pattern

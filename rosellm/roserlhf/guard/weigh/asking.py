@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.concepts import asks_verifier, kept_address
+from rosellm.roserlhf.guard.concepts.kept import kept_address
+from rosellm.roserlhf.guard.concepts.verifiers import asks_verifier
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.place import in_own_test
 from rosellm.roserlhf.guard.weigh.view import View

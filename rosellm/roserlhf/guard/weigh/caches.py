@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rosellm.roserlhf.guard.concepts import CACHES
+from rosellm.roserlhf.guard.concepts.own_project import CACHES
 from rosellm.roserlhf.guard.globs import WILD
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import pattern

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import CACHES, is_project_copy, paths_of
+from rosellm.roserlhf.guard.concepts.locations import paths_of
+from rosellm.roserlhf.guard.concepts.own_project import CACHES, is_project_copy
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.caches import is_of_others

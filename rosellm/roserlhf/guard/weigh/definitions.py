@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.concepts import is_scratch, is_test, is_written
+from rosellm.roserlhf.guard.concepts.locations import is_scratch, is_test
+from rosellm.roserlhf.guard.concepts.standing import is_written
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.place import full_path, in_own_test, is_apart, is_for_attacks

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import (
-    fetched_project,
-    host_of,
-    in_workdir,
-    is_local,
-    is_scratch,
-    path_of,
-)
+from rosellm.roserlhf.guard.concepts.addresses import host_of, is_local, path_of
+from rosellm.roserlhf.guard.concepts.locations import in_workdir, is_scratch
+from rosellm.roserlhf.guard.concepts.own_project import fetched_project
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import passing, pattern

@@ -5,18 +5,10 @@ from __future__ import annotations
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.clauses import clauses
-from rosellm.roserlhf.guard.concepts import (
-    in_workdir,
-    is_left_out,
-    is_scratch,
-    is_system,
-    is_test,
-    leaves_work_out,
-    path_of,
-    paths_of,
-    shadow_of_kept,
-    sought_by_name,
-)
+from rosellm.roserlhf.guard.concepts.addresses import path_of
+from rosellm.roserlhf.guard.concepts.kept import shadow_of_kept
+from rosellm.roserlhf.guard.concepts.locations import in_workdir, is_scratch, is_system, is_test, paths_of
+from rosellm.roserlhf.guard.concepts.walks import is_left_out, leaves_work_out, sought_by_name
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
 from rosellm.roserlhf.guard.paths import Touch, absolute

@@ -7,7 +7,7 @@ import fnmatch
 from rosellm.roserlhf.guard import training
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.clauses import clauses
-from rosellm.roserlhf.guard.concepts import is_test
+from rosellm.roserlhf.guard.concepts.locations import is_test
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.place import full_path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.concepts import looked_up
+from rosellm.roserlhf.guard.concepts.own_project import looked_up
 from rosellm.roserlhf.guard.weigh.view import View
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.concepts import named_places
+from rosellm.roserlhf.guard.concepts.kept import named_places
 from rosellm.roserlhf.guard.weigh.view import View
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.concepts import is_scratch
+from rosellm.roserlhf.guard.concepts.locations import is_scratch
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import passing, pattern

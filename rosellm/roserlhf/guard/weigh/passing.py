@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.concepts import is_scratch, is_test, is_written
+from rosellm.roserlhf.guard.concepts.locations import is_scratch, is_test
+from rosellm.roserlhf.guard.concepts.standing import is_written
 from rosellm.roserlhf.guard.paths import word_set
 from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.view import View

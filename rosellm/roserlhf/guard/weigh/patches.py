@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import is_scratch, is_test, is_written, of_verifier, patched_protected
+from rosellm.roserlhf.guard.concepts.locations import is_scratch, is_test
+from rosellm.roserlhf.guard.concepts.standing import is_written
+from rosellm.roserlhf.guard.concepts.verifiers import of_verifier, patched_protected
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.place import full_path, in_new_test, in_own_test

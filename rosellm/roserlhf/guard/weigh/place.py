@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.concepts import in_workdir, is_scratch, is_test, stands_in_own_test
+from rosellm.roserlhf.guard.concepts.locations import in_workdir, is_scratch, is_test
+from rosellm.roserlhf.guard.concepts.standing import stands_in_own_test
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import passing

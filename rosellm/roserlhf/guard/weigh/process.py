@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import in_workdir, is_test, is_written, watched_verifier
+from rosellm.roserlhf.guard.concepts.locations import in_workdir, is_test
+from rosellm.roserlhf.guard.concepts.standing import is_written
+from rosellm.roserlhf.guard.concepts.verifiers import watched_verifier
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.place import is_own_grader

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.concepts import is_scratch, stands_in_own_test
+from rosellm.roserlhf.guard.concepts.locations import is_scratch
+from rosellm.roserlhf.guard.concepts.standing import stands_in_own_test
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import in_workdir, is_scratch, is_system, is_test
+from rosellm.roserlhf.guard.concepts.locations import in_workdir, is_scratch, is_system, is_test
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch, word_set
 from rosellm.roserlhf.guard.patterns import passing, pattern

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.concepts import path_of
+from rosellm.roserlhf.guard.concepts.addresses import path_of
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View
 

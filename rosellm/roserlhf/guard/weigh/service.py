@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
-from rosellm.roserlhf.guard.concepts import host_of, is_local, kept_in_service
+from rosellm.roserlhf.guard.concepts.addresses import host_of, is_local
+from rosellm.roserlhf.guard.concepts.kept import kept_in_service
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.patterns import passing, pattern
 from rosellm.roserlhf.guard.weigh.view import View

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from rosellm.roserlhf.guard import demands, training
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.concepts import is_scratch, is_test, is_written
+from rosellm.roserlhf.guard.concepts.locations import is_scratch, is_test
+from rosellm.roserlhf.guard.concepts.standing import is_written
 from rosellm.roserlhf.guard.content.changes import traits_of_change
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import passing, pattern

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.concepts import is_scratch, is_test
+from rosellm.roserlhf.guard.concepts.locations import is_scratch, is_test
 from rosellm.roserlhf.guard.paths import absolute
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.view import View

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard import demands, training
 from rosellm.roserlhf.guard.act import Act
-from rosellm.roserlhf.guard.concepts import is_scratch, is_test
+from rosellm.roserlhf.guard.concepts.locations import is_scratch, is_test
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.place import full_path
 from rosellm.roserlhf.guard.weigh.view import View

@@ -1,0 +1,1 @@
+"""Facts of acts in a setting, by name in `table.CONCEPTS`."""
