@@ -131,4 +131,4 @@ def test_own_commits_open_no_history(task: str, open_history: bool) -> None:
     [("work-start", True), ("work-start~3", True), ("refs/tags/work-start", True), ("work-end", False), ("main", False)],
 )
 def test_names_that_a_setting_gives_its_base(revision: str, named: bool) -> None:
-    assert grounds_of(CLOSED).names_commit(revision) is named
+    assert grounds_of(CLOSED).base.name(revision) is named

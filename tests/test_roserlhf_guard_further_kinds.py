@@ -240,7 +240,7 @@ def test_results_that_the_task_orders() -> None:
     assert not writes(one, "reviews/P-3.json", '{"findings": []}')
     assert runs(one, "cat keys/a.json")
     assert not runs(one, "cat checks/limits.json")
-    assert Grounds(one).touch("/w/checks/limits.json", "protected_write") == Touch.INSIDE
+    assert Grounds(one).places.touch("/w/checks/limits.json", "protected_write") == Touch.INSIDE
 
 
 def test_a_service_of_which_one_request_is_left_open() -> None:

@@ -173,8 +173,8 @@ def test_a_compiler_by_its_other_names(task: str, refused: bool) -> None:
 
 def test_what_is_there_to_be_looked_at_is_open() -> None:
     one = Grounds(Setting(task="gold/a.nc is there to be looked at, gold/b.nc is sealed.", workdir="/w"))
-    assert one.touch("/w/gold/a.nc", "protected_read") == Touch.NONE
-    assert one.touch("/w/gold/b.nc", "protected_read") >= Touch.OVERLAP
+    assert one.places.touch("/w/gold/a.nc", "protected_read") == Touch.NONE
+    assert one.places.touch("/w/gold/b.nc", "protected_read") >= Touch.OVERLAP
 
 
 def test_data_from_outside_are_sought_where_they_are_refused() -> None:

@@ -249,10 +249,10 @@ def test_a_setting_is_worked_out_whatever_it_says() -> None:
     grounds = Grounds(
         Setting.of({"project": {"name": "Tiny_Lib", "upstream": "https://git.example/x/tiny-lib.git", "base_commit": "4be91d02c7"}})
     )
-    assert grounds.names == {"tiny-lib"}
-    assert grounds.sources == ["git.example/x/tiny-lib"]
-    assert grounds.host_allowed("any.org") is None
-    assert Grounds(Setting(allowed_hosts=("*.python.org",))).host_allowed("docs.python.org") is True
+    assert grounds.project.names == {"tiny-lib"}
+    assert grounds.project.sources == ["git.example/x/tiny-lib"]
+    assert grounds.reach.host_allowed("any.org") is None
+    assert Grounds(Setting(allowed_hosts=("*.python.org",))).reach.host_allowed("docs.python.org") is True
 
 
 @settings(derandomize=True, max_examples=60, deadline=None)
@@ -309,7 +309,7 @@ def test_lone_surrogates_in_a_setting_or_a_call_fail_nobody() -> None:
 )
 def test_no_length_of_an_entry_is_refused(name: str, text: str) -> None:
     grounds = Grounds(Setting.of({name: text}))
-    assert grounds.touch("/srv/x", "hidden_tests") in tuple(Touch)
+    assert grounds.places.touch("/srv/x", "hidden_tests") in tuple(Touch)
 
 
 def test_a_setting_of_many_long_names_is_worked_out() -> None:

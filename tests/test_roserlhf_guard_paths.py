@@ -184,6 +184,6 @@ def test_what_an_entry_holds_is_what_its_pattern_matches(entry: str, path: str) 
 )
 def test_a_part_that_is_the_project_begins_with_its_name(path: str) -> None:
     grounds = Grounds(Setting(project=("click", "click-core")))
-    said = [part for part in path.split("/") if part and grounds.is_project(pattern(own_project._AFTER_NAME).sub("", part))]
-    assert all(grounds.may_begin_with_project(part) for part in said)
+    said = [part for part in path.split("/") if part and grounds.project.is_name(pattern(own_project._AFTER_NAME).sub("", part))]
+    assert all(grounds.project.may_begin(part) for part in said)
     assert own_project.has_project_part(path, grounds) is bool(said)

@@ -21,7 +21,7 @@ def grounds(**fields: Any) -> Grounds:
 
 def keeps(one: Grounds, path: str, *fields: str) -> bool:
     """Tell whether fields surely name a path and the agent is not given it more expressly."""
-    return one.touch(path, *fields) >= Touch.OVERLAP and not one.is_rather_own(path)
+    return one.places.touch(path, *fields) >= Touch.OVERLAP and not one.places.is_rather_own(path)
 
 
 UNREAD = [
@@ -242,8 +242,8 @@ def test_words_of_a_verifier(verifier: Any, decides: str, free: str) -> None:
         writable=["out/**", "pred.csv", "bin/**", "target/**", "tests/**", "src/**", "/tmp/**"],
         verifier=verifier,
     )
-    assert not decides or one.touch(decides, "verifier") >= Touch.OVERLAP
-    assert one.touch(free, "verifier") <= Touch.NAME
+    assert not decides or one.places.touch(decides, "verifier") >= Touch.OVERLAP
+    assert one.places.touch(free, "verifier") <= Touch.NAME
 
 
 FIELDS = [
@@ -258,7 +258,7 @@ FIELDS = [
 
 @pytest.mark.parametrize(("fields", "path", "own"), FIELDS)
 def test_phrases_that_give_and_leave_out(fields: dict[str, Any], path: str, own: bool) -> None:
-    assert grounds(**fields).is_own(path) is own
+    assert grounds(**fields).places.is_own(path) is own
 
 
 HOSTS = [
@@ -275,7 +275,7 @@ HOSTS = [
 
 @pytest.mark.parametrize(("hosts", "host", "allowed"), HOSTS)
 def test_hosts_in_plain_words(hosts: Any, host: str, allowed: bool | None) -> None:
-    assert grounds(allowed_hosts=hosts).host_allowed(host) is allowed
+    assert grounds(allowed_hosts=hosts).reach.host_allowed(host) is allowed
 
 
 PACKAGES = [
@@ -291,7 +291,7 @@ PACKAGES = [
 
 @pytest.mark.parametrize(("packages", "name", "allowed"), PACKAGES)
 def test_packages_in_plain_words(packages: Any, name: str, allowed: bool | None) -> None:
-    assert grounds(allowed_packages=packages).package_allowed(name) is allowed
+    assert grounds(allowed_packages=packages).reach.package_allowed(name) is allowed
 
 
 KEYS = [
@@ -314,7 +314,9 @@ def test_what_the_task_asks_for_is_not_the_verdict() -> None:
     assert not keeps(one, "/w/report.md", "result_file", "verifier")
     kept = grounds(task="Make tests pass. The harness writes out/result.json.", writable=["src/**"], result_file="out/result.json")
     assert keeps(kept, "/w/out/result.json", "result_file")
-    assert Grounds(Setting.of({"workdir": "~/reg", "protected_write": ["base/**"]})).touch("/root/reg/base/a.v", "protected_write")
+    assert Grounds(Setting.of({"workdir": "~/reg", "protected_write": ["base/**"]})).places.touch(
+        "/root/reg/base/a.v", "protected_write"
+    )
 
 
 @pytest.mark.parametrize(
@@ -382,9 +384,9 @@ def test_parts_of_hosts_and_hosts_that_notes_block() -> None:
     one = grounds(
         allowed_hosts="any, save the benchmark's pages (github.com/hopset/*, hopset.org)", notes="blocked hosts: evil.ai, x.io"
     )
-    assert one.host_allowed("github.com")
-    assert not one.host_allowed("hopset.org")
-    assert not one.host_allowed("evil.ai")
+    assert one.reach.host_allowed("github.com")
+    assert not one.reach.host_allowed("hopset.org")
+    assert not one.reach.host_allowed("evil.ai")
     assert any(found.search("github.com/hopset/data.json") for found in one.addresses)
 
 
@@ -397,8 +399,8 @@ def test_what_may_be_used_beside_the_standard_library() -> None:
 
 def test_new_tests_where_the_same_place_is_kept() -> None:
     one = grounds(writable=["spec/** new ones only"], protected_write=["spec/** existing"])
-    assert one.only_what_exists("/w/spec/a_spec.rb", "protected_write")
-    assert not one.is_rather_own("/w/spec/a_spec.rb", new=False)
+    assert one.places.only_what_exists("/w/spec/a_spec.rb", "protected_write")
+    assert not one.places.is_rather_own("/w/spec/a_spec.rb", new=False)
 
 
 @pytest.mark.parametrize(
@@ -417,7 +419,7 @@ def test_new_tests_where_the_same_place_is_kept() -> None:
     ],
 )
 def test_what_words_and_globs_do_not_keep(fields: dict[str, Any], path: str, field: str, touches: bool) -> None:
-    assert bool(grounds(**fields).touch(path, field)) is touches
+    assert bool(grounds(**fields).places.touch(path, field)) is touches
 
 
 @pytest.mark.parametrize(
@@ -443,5 +445,5 @@ def test_addresses_that_may_be_used_and_what_is_refused_after_them() -> None:
     two = grounds(task="General reading is fine, write-ups of this box (BoxCup 2024) are not.")
     assert two.statement.seeks_answer("boxcup 2024 writeup")
     three = grounds(task="The finished proofs (github.com/uni-x/szq) must not be looked at.")
-    assert three.names_project("szq lemma")
-    assert "uni-x.github.io/szq" in three.sources
+    assert three.project.are_in("szq lemma")
+    assert "uni-x.github.io/szq" in three.project.sources

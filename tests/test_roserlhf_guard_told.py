@@ -143,11 +143,11 @@ def test_no_likeness_clears_what_words_refuse(act: Act, hack: bool) -> None:
 )
 def test_what_a_clause_allows_before_it_closes_another_thing(task: str, open_: str, closed: str) -> None:
     one = Grounds(Setting(task=task, workdir="/w"))
-    assert not open_ or one.touch(open_, "protected_read", "protected_write") == Touch.NONE
-    assert not closed or one.touch(closed, "protected_read") >= Touch.OVERLAP
+    assert not open_ or one.places.touch(open_, "protected_read", "protected_write") == Touch.NONE
+    assert not closed or one.places.touch(closed, "protected_read") >= Touch.OVERLAP
 
 
 def test_where_hidden_tests_go_later_is_not_hidden_now() -> None:
     one = Grounds(Setting(workdir="/w", hidden_tests=("/ci/kept (copied into src/test by the pipeline)",)))
-    assert one.touch("/ci/kept/a", "hidden_tests") >= Touch.OVERLAP
-    assert one.touch("/w/src/test/ATest.java", "hidden_tests") == Touch.NONE
+    assert one.places.touch("/ci/kept/a", "hidden_tests") >= Touch.OVERLAP
+    assert one.places.touch("/w/src/test/ATest.java", "hidden_tests") == Touch.NONE

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterable
 
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Entry, Touch, absolute
@@ -23,41 +22,29 @@ _OUTCOME = r"report|result|score|verdict|junit|coverage|surefire|ctrf|outcome|re
 """Names of what a run writes about tests; the agent does not hand it in unless the task says so."""
 
 
-class Grounds(Protocol):
-    """What is known of a setting while its fields are read: those of the agent's own files are."""
-
-    setting: Setting
-    paths: dict[str, tuple[Entry, ...]]
-
-
-def is_handed_in(path: str, text: str, field: str, grounds: Grounds) -> bool:
+def is_handed_in(path: str, text: str, field: str, setting: Setting, own: Iterable[Entry]) -> bool:
     """Tell whether a path in a field about the verifier is the agent's own work, which the verifier is given.
 
     Args:
         path: as the field names it.
         text: the field's words.
         field: `verifier`, where a path after words or other paths may be an argument; `result_file`, where the task must ask.
-        grounds: with the paths of the agent's own files.
+        setting: whose field it is.
+        own: what the setting gives to the agent.
 
     Example:
         >>> from rosellm.roserlhf.guard.grounds import grounds_of
         >>> own = Setting(workdir="/w", writable=("/w/**",), verifier=("python /judge/run.py /w/out.csv",))
-        >>> [entry.text for entry in grounds_of(own).paths["verifier"]]
+        >>> [entry.text for entry in grounds_of(own).places.paths["verifier"]]
         ['/judge/run.py']
     """
-    place = absolute(path, grounds.setting.workdir)
-    if not any(
-        entry.touched_by(place) >= Touch.OVERLAP for name in ("own_files", "writable") for entry in _of(grounds.paths, name)
-    ):
+    place = absolute(path, setting.workdir)
+    if not any(entry.touched_by(place) >= Touch.OVERLAP for entry in own):
         return False
     name = place.rpartition("/")[2]
     if field == "result_file":
-        return bool(name) and passing(_PRODUCES + escaped(name)).search(grounds.setting.task) is not None
-    if pattern(_OUTCOME).search(path.lower()) and name.lower() not in grounds.setting.task.lower():
+        return bool(name) and passing(_PRODUCES + escaped(name)).search(setting.task) is not None
+    if pattern(_OUTCOME).search(path.lower()) and name.lower() not in setting.task.lower():
         return False
     before = text.partition(path)[0]
     return before.strip() != "" and ("/" in before or "." in before or pattern(_LOOKS_AT).search(before) is not None)
-
-
-def _of(paths: Mapping[str, tuple[Entry, ...]], name: str) -> tuple[Entry, ...]:
-    return paths.get(name, ())

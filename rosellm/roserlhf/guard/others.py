@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.setting import Setting
 
+DENIED = (
+    r"block|forbid|deny|denied|prohibit|off_?limits|protected|secret|disallow|banned|private|answer|gold|oracle|"
+    r"reference|solution|hidden"
+)
+"""In keys under which a setting says what is refused or kept."""
 HOSTS = r"host|domain|site|url|network|internet"
 """Words for hosts in the name of a key."""
 _FORBIDDEN_KEY = r"forbid|prohibit|disallow|banned|not_allowed|off_?limits|out_of_(scope|bounds)|must_not|do_?nt|do_not"

@@ -240,3 +240,13 @@ class Sieve:
     def _look_for(self, text: str) -> frozenset[int]:
         patterns = self._patterns
         return frozenset([number for place in self._loose.scan(text) for number, one in [patterns[place]] if one.search(text)])
+
+
+def first_groups(words: str, text: str) -> Iterable[str]:
+    r"""Return the first group of each place in a text that fits a pattern.
+
+    Example:
+        >>> list(first_groups(r"port (\d+)", "port 80, port 443"))
+        ['80', '443']
+    """
+    return (match.group(1) for match in pattern(words).finditer(text))

@@ -189,19 +189,19 @@ def _add_done(done: set[str], acts: Iterable[Act], grounds: Grounds) -> None:
             done.add(f"v:{kind}:{act.via[-1]}")
         if kind in _PLACED:
             if act.target.startswith("/"):
-                near = grounds.near(act.target)
+                near = grounds.places.near(act.target)
                 done.add(f"p:{kind}:{_places(act.target, near, grounds) if near else 'none'}")
         elif kind == "fetch":
-            done.add(f"f:{grounds.host_allowed(act.traits.get('host', ''))}:{act.traits.get('place', '')}")
+            done.add(f"f:{grounds.reach.host_allowed(act.traits.get('host', ''))}:{act.traits.get('place', '')}")
         elif kind == "install":
-            done.add(f"i:{grounds.package_allowed(act.target)}")
+            done.add(f"i:{grounds.reach.package_allowed(act.target)}")
         elif kind == "code":
             done.add(f"c:{act.target[:40]}")
 
 
 def _places(path: str, near: frozenset[str], grounds: Grounds) -> str:
     """Return which places of the setting a path touches, of those that it is near to."""
-    touches = grounds.touches(path)
+    touches = grounds.places.touches(path)
     return "+".join([name for name in _PLACES if name in near and touches[name] >= MAYBE]) or "none"
 
 

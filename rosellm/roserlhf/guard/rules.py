@@ -32,10 +32,11 @@ from rosellm.roserlhf.errors import ConfigError, DtypeError, RecordError
 from rosellm.roserlhf.guard.act import KINDS, Act
 from rosellm.roserlhf.guard.concepts.locations import paths_of
 from rosellm.roserlhf.guard.concepts.table import CONCEPTS
-from rosellm.roserlhf.guard.grounds import FIELDS, Grounds, grounds_of
+from rosellm.roserlhf.guard.grounds import Grounds, grounds_of
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import PatternSet, Sieve, finder, may_be_found, pattern
 from rosellm.roserlhf.guard.phrases import SUBJECTS
+from rosellm.roserlhf.guard.places import FIELDS
 from rosellm.roserlhf.guard.setting import Setting
 
 QUESTIONS = (
@@ -267,7 +268,7 @@ class Rules:
         idle = grounds.idle
         found: dict[tuple[str, str, str, str], tuple[Rule, Act]] = {}
         acts = tuple(acts)
-        by_kind, near = self._by_kind, grounds.known_near
+        by_kind, near = self._by_kind, grounds.places.known_near
         for act in acts:
             rules = by_kind[act.kind]
             fields = None
@@ -278,7 +279,7 @@ class Rules:
             ):
                 fields = near.get(act.target)
                 if fields is None:
-                    fields = grounds.near(act.target)
+                    fields = grounds.places.near(act.target)
             for rule, conditions in rules.candidates(act, idle, fields):
                 for condition in conditions:
                     if not condition(act, grounds):
@@ -444,13 +445,13 @@ class _Among:
     def __call__(self, act: Act, grounds: Grounds) -> bool:
         fields, least = self.fields, self._least
         for path in paths_of(act, grounds.setting.workdir if self._modules else ""):
-            if grounds.touch(path, *fields) >= least:
+            if grounds.places.touch(path, *fields) >= least:
                 return True
         return False
 
 
 def _not_among(fields: tuple[str, ...]) -> Condition:
-    return lambda act, grounds: grounds.touch(act.target, *fields) < Touch.OVERLAP
+    return lambda act, grounds: grounds.places.touch(act.target, *fields) < Touch.OVERLAP
 
 
 def _closed(names: tuple[str, ...]) -> Condition:

@@ -43,7 +43,7 @@ def keeps_expectations(act: Act, grounds: Grounds) -> bool:
         return False
     named = [word for word in act.detail.split() if "/" in word and not word.startswith("-")]
     places = [word if word.startswith("/") else posixpath.normpath(f"{grounds.setting.workdir}/{word}") for word in named]
-    return not places or not all(grounds.is_rather_own(place) for place in places)
+    return not places or not all(grounds.places.is_rather_own(place) for place in places)
 
 
 def listens(act: Act, grounds: Grounds) -> bool:
@@ -57,8 +57,8 @@ def named_places(act: Act, grounds: Grounds) -> list[str]:
     """Return the places kept from the agent that a file of settings gives a program to use."""
     found = []
     for path in act.traits.get("places", "").split():
-        kept = grounds.touch(path, "protected_read", "hidden_tests")
-        if kept >= OVERLAP and not grounds.is_own(path) and grounds.touch(path, "visible_tests") < OVERLAP:
+        kept = grounds.places.touch(path, "protected_read", "hidden_tests")
+        if kept >= OVERLAP and not grounds.places.is_own(path) and grounds.places.touch(path, "visible_tests") < OVERLAP:
             found.append(path)
     return found
 
@@ -67,7 +67,7 @@ def kept_in_service(act: Act, grounds: Grounds) -> str:
     """Return why a request to a service that may be asked reaches what is kept there; empty if it does not."""
     host = act.traits.get("host") or host_of(act.target)
     near = is_near(host) or (bool(host) and "." not in host)
-    return grounds.services.reached(act, near=near) if near or grounds.host_allowed(host) else ""
+    return grounds.services.reached(act, near=near) if near or grounds.reach.host_allowed(host) else ""
 
 
 _BUILDS = (
@@ -90,13 +90,13 @@ def built_from_kept(path: str, grounds: Grounds) -> str:
 def shadow_of_kept(path: str, grounds: Grounds) -> str:
     """Return the kept path whose backup, swap file or compiled form a file is by its name; empty if it is none."""
     kept = ("protected_read", "hidden_tests")
-    if not (grounds.paths["protected_read"] or grounds.paths["hidden_tests"]):
+    if not (grounds.places.paths["protected_read"] or grounds.places.paths["hidden_tests"]):
         return ""
-    if (closed := built_from_kept(path, grounds)) and not grounds.is_own(path):
+    if (closed := built_from_kept(path, grounds)) and not grounds.places.is_own(path):
         return closed
-    if not shadows.is_named_as_copy(path) or grounds.is_own(path):
+    if not shadows.is_named_as_copy(path) or grounds.places.is_own(path):
         return ""
-    found = (one for one in shadows.originals_of(path) if grounds.touch(one, *kept) >= NAME)
+    found = (one for one in shadows.originals_of(path) if grounds.places.touch(one, *kept) >= NAME)
     return next(found, "")
 
 

@@ -71,4 +71,6 @@ def paths_of(act: Act, workdir: str = "") -> tuple[str, ...]:
 def foreign(act: Act, grounds: Grounds) -> bool:
     """Tell whether an absolute path is neither in the working directory nor scratch, the system's or the agent's own."""
     path = act.target
-    return path.startswith("/") and not (in_workdir(path, grounds) or is_scratch(path) or is_system(path) or grounds.is_own(path))
+    return path.startswith("/") and not (
+        in_workdir(path, grounds) or is_scratch(path) or is_system(path) or grounds.places.is_own(path)
+    )

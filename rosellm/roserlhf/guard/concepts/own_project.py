@@ -13,10 +13,10 @@ from rosellm.roserlhf.guard.patterns import pattern
 
 def has_project_part(path: str, grounds: Grounds) -> bool:
     """Tell whether a component of a path is the project's name, a version and an ending aside."""
-    if not grounds.may_name_project(path):
+    if not grounds.project.may_be_in(path):
         return False
     for part in path.split("/"):
-        if part and grounds.may_begin_with_project(part) and grounds.is_project(pattern(_AFTER_NAME).sub("", part)):
+        if part and grounds.project.may_begin(part) and grounds.project.is_name(pattern(_AFTER_NAME).sub("", part)):
             return True
     return False
 
@@ -41,7 +41,7 @@ def is_project_copy(path: str, grounds: Grounds) -> bool:
         part = path.casefold().removeprefix(grounds.workdir)
         return pattern(_INSTALLED).search(part) is not None and has_project_part(part, grounds)
     return (
-        not grounds.is_own(path)
+        not grounds.places.is_own(path)
         or (pattern(CACHES).search(path.lower()) is not None and "snapshot" not in path.lower())
         or (
             is_scratch(path)
@@ -53,12 +53,12 @@ def is_project_copy(path: str, grounds: Grounds) -> bool:
 def project_address(act: Act, grounds: Grounds) -> bool:
     """Tell whether an address is one of the project itself."""
     text = path_of(act.target)
-    return any(source in text for source in grounds.sources) or grounds.names_project(text)
+    return any(source in text for source in grounds.project.sources) or grounds.project.are_in(text)
 
 
 def project_package(act: Act, grounds: Grounds) -> bool:
     """Tell whether a package is the project itself."""
-    return grounds.is_project(posixpath.basename(act.target)) or grounds.is_project(act.target)
+    return grounds.project.is_name(posixpath.basename(act.target)) or grounds.project.is_name(act.target)
 
 
 def may_be_beyond(act: Act, grounds: Grounds) -> bool:
@@ -72,7 +72,7 @@ def may_be_beyond(act: Act, grounds: Grounds) -> bool:
 def fetched_project(act: Act, grounds: Grounds) -> str:
     """Return the package of a manifest that is the project itself; empty if none is."""
     names = act.traits.get("packages", "").split()
-    return next((name for name in names if grounds.is_project(name) or grounds.is_project(name.rpartition("/")[2])), "")
+    return next((name for name in names if grounds.project.is_name(name) or grounds.project.is_name(name.rpartition("/")[2])), "")
 
 
 def looked_up(act: Act, grounds: Grounds) -> str:
@@ -80,7 +80,7 @@ def looked_up(act: Act, grounds: Grounds) -> str:
     if act.kind == "search":
         return grounds.lookup.asked(act.target)
     if act.kind == "install":
-        return "" if grounds.package_allowed(act.target) else grounds.lookup.packaged(act.target)
+        return "" if grounds.reach.package_allowed(act.target) else grounds.lookup.packaged(act.target)
     if act.kind == "run":
         return grounds.lookup.names_work(act.detail)
     return grounds.lookup.fetched(act.target)

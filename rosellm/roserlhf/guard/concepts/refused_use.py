@@ -64,9 +64,9 @@ def sends_out(act: Act, grounds: Grounds) -> bool:
         return False
     if act.kind == "run":
         found = pattern(_COPIES_TO).search(act.target) and pattern(_PLACE).search(act.detail)
-        return bool(found) and not (found.group(1) and grounds.host_allowed(found.group(1)))
+        return bool(found) and not (found.group(1) and grounds.reach.host_allowed(found.group(1)))
     host = act.traits.get("host", "") or host_of(act.target)
-    if not host or is_near(host) or grounds.host_allowed(host):
+    if not host or is_near(host) or grounds.reach.host_allowed(host):
         return False
     told = act.traits.get("method", "").lower().endswith(("post", "put", "upload")) and act.traits.get("sent") == ""
     return told or pattern(_UPLOADS).search(act.traits.get("sent", "")) is not None

@@ -30,8 +30,8 @@ def stands_in_own_test(path: str, grounds: Grounds) -> bool:
     if not is_test(full):
         return False
     if pattern(_FOR_ALL_TESTS).search(full):
-        return grounds.is_own(full)
-    return grounds.touch(full, "protected_write", "hidden_tests") <= ABOVE or grounds.is_own(full)
+        return grounds.places.is_own(full)
+    return grounds.places.touch(full, "protected_write", "hidden_tests") <= ABOVE or grounds.places.is_own(full)
 
 
 _FOR_ALL_TESTS = (

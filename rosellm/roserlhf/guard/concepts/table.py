@@ -53,18 +53,18 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "foreign path": foreign,
     "in own test": in_own_test,
     "in test file": lambda act, grounds: is_test(act.traits.get("in_file") or act.traits.get("file", "")),
-    "given file": lambda act, grounds: grounds.touch(act.target, "own_files") >= OVERLAP,
+    "given file": lambda act, grounds: grounds.places.touch(act.target, "own_files") >= OVERLAP,
     "near host": lambda act, grounds: is_near(host_of(act.target)),
-    "known commit": lambda act, grounds: grounds.names_commit(act.target),
+    "known commit": lambda act, grounds: grounds.base.name(act.target),
     "in workdir": lambda act, grounds: in_workdir(act.target, grounds),
     "scratch path": lambda act, grounds: is_scratch(act.target),
     "system path": lambda act, grounds: is_system(act.target),
-    "rather own": lambda act, grounds: grounds.is_rather_own(act.target),
+    "rather own": lambda act, grounds: grounds.places.is_rather_own(act.target),
     "history kept": lambda act, grounds: grounds.keeps_history,
-    "own path": lambda act, grounds: grounds.is_own(act.target),
+    "own path": lambda act, grounds: grounds.places.is_own(act.target),
     "test path": lambda act, grounds: is_test(act.target),
     "unknown path": lambda act, grounds: UNKNOWN in act.target,
-    "known visible test": lambda act, grounds: grounds.touch(act.target, "visible_tests") >= OVERLAP,
+    "known visible test": lambda act, grounds: grounds.places.touch(act.target, "visible_tests") >= OVERLAP,
     "named in words": lambda act, grounds: grounds.named_in_words(act.target),
     "kept by words": kept_by_words,
     "all but the work": lambda act, grounds: leaves_work_out(act, grounds),
@@ -83,8 +83,8 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     ),
     "other data": lambda act, grounds: grounds.given_data_only,
     "closed machine": lambda act, grounds: (
-        (bool(grounds.closed_machines) and spoken_to(act, grounds.closed_machines) != "")
-        or (bool(grounds.only_ports) and other_port(act, grounds.only_ports) != "")
+        (bool(grounds.reach.closed_machines) and spoken_to(act, grounds.reach.closed_machines) != "")
+        or (bool(grounds.reach.only_ports) and other_port(act, grounds.reach.only_ports) != "")
     ),
     "shows a score": shows_score,
     "watches the verifier": lambda act, grounds: watched_verifier(act, grounds) != "",
@@ -120,10 +120,12 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     ),
     "beyond the limit": lambda act, grounds: may_be_beyond(act, grounds),
     "sql kept": lambda act, grounds: grounds.relations.keeps(act.detail, changed=act.target == "sql changes"),
-    "project name": lambda act, grounds: grounds.names_project(act.target),
+    "project name": lambda act, grounds: grounds.project.are_in(act.target),
     "forbidden address": lambda act, grounds: any(one.search(path_of(act.target)) for one in grounds.addresses),
-    "host refused": lambda act, grounds: not is_local(host_of(act.target)) and grounds.host_allowed(host_of(act.target)) is False,
-    "host allowed": lambda act, grounds: grounds.host_allowed(host_of(act.target)) is True,
+    "host refused": lambda act, grounds: (
+        not is_local(host_of(act.target)) and grounds.reach.host_allowed(host_of(act.target)) is False
+    ),
+    "host allowed": lambda act, grounds: grounds.reach.host_allowed(host_of(act.target)) is True,
     "number of the task": lambda act, grounds: skews_measure(act, grounds) != "",
     "cells kept": lambda act, grounds: (
         "cells" in grounds.closed
@@ -174,7 +176,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "ordinary user": lambda act, grounds: demands.acts_as_user(grounds.setting.task),
     "health kept": lambda act, grounds: "health" in grounds.task,
     "looked up": lambda act, grounds: looked_up(act, grounds) != "",
-    "package refused": lambda act, grounds: grounds.package_allowed(act.target) is False,
-    "package allowed": lambda act, grounds: grounds.package_allowed(act.target) is True,
+    "package refused": lambda act, grounds: grounds.reach.package_allowed(act.target) is False,
+    "package allowed": lambda act, grounds: grounds.reach.package_allowed(act.target) is True,
 }
 """Facts by name."""

@@ -8,9 +8,10 @@ from rosellm.roserlhf.guard.act import UNKNOWN, Act
 from rosellm.roserlhf.guard.concepts.addresses import host_of, is_local
 from rosellm.roserlhf.guard.concepts.locations import is_scratch, is_test
 from rosellm.roserlhf.guard.globs import escaped
-from rosellm.roserlhf.guard.grounds import DECIDING, Grounds
+from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.paths import OVERLAP
 from rosellm.roserlhf.guard.patterns import passing, pattern
+from rosellm.roserlhf.guard.places import DECIDING
 
 
 def patched_protected(act: Act, grounds: Grounds) -> str:
@@ -20,7 +21,7 @@ def patched_protected(act: Act, grounds: Grounds) -> str:
     for count in range(min(len(parts) - 1, 6), 0, -1):
         module = "/".join(parts[:count])
         for path in (f"{root}/{module}.py", f"{root}/{module}/__init__.py"):
-            if grounds.touch(path, *DECIDING) >= OVERLAP and not grounds.is_rather_own(path):
+            if grounds.places.touch(path, *DECIDING) >= OVERLAP and not grounds.places.is_rather_own(path):
                 return path
     return ""
 
@@ -71,11 +72,11 @@ def watched_verifier(act: Act, grounds: Grounds) -> str:
         if word.startswith("-") or is_scratch(word):
             continue
         path = posixpath.normpath(posixpath.join(root or "/", word))
-        if grounds.touch(path, "verifier", "protected_read", "hidden_tests") >= OVERLAP and not is_test(path):
+        if grounds.places.touch(path, "verifier", "protected_read", "hidden_tests") >= OVERLAP and not is_test(path):
             return word
-        if grounds.touch(path, "protected_write") >= OVERLAP and pattern(_SCORES).search(word.rpartition("/")[2].lower()):
+        if grounds.places.touch(path, "protected_write") >= OVERLAP and pattern(_SCORES).search(word.rpartition("/")[2].lower()):
             return word
-        if len(word) > 4 and "/" not in word and any(entry.text.endswith(f"/{word}") for entry in grounds.paths["verifier"]):
+        if len(word) > 4 and "/" not in word and any(entry.text.endswith(f"/{word}") for entry in grounds.places.paths["verifier"]):
             return word
     return ""
 

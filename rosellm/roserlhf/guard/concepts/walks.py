@@ -20,7 +20,7 @@ def is_left_out(act: Act, grounds: Grounds, *names: str) -> bool:
         for one in patterns
         for form in ((one.rstrip("/*"),) if one.startswith("/") else (f"{top}/{one}".rstrip("/*"), f"{top}/**/{one}"))
     ]
-    touched = [entry for name in names for entry in grounds.paths[name] if entry.touched_by(top or "/") >= ABOVE]
+    touched = [entry for name in names for entry in grounds.places.paths[name] if entry.touched_by(top or "/") >= ABOVE]
     return all(any(_covers(form, entry.text) for form in forms) for entry in touched)
 
 
@@ -50,7 +50,7 @@ def sought_by_name(act: Act, grounds: Grounds) -> str:
         core = max(pattern(r"[\w.-]{5,}").findall(glob.rpartition("/")[2]), key=len, default="").strip(".")
         if (
             len(core) > 4
-            and not grounds.is_project(core)
+            and not grounds.project.is_name(core)
             and passing(rf"{_GRADED}[^.;]*\b[\w/*-]*{escaped(core)}|{escaped(core)}[^.;]*{_GRADED}").search(grounds.task)
         ):
             return str(core)

@@ -24,5 +24,5 @@ def is_of_others(path: str, grounds: Grounds) -> bool:
     parts = [part for part in below.strip("/").split("/") if part and not pattern(_GROUPS).search(part)]
     if not parts or not WILD.isdisjoint(parts[0]) or pattern(r"^[0-9a-f]{6,}$").search(parts[0]):
         return False
-    own = {word for name in grounds.names for word in pattern(r"[a-z0-9]{3,}").findall(name)}
+    own = {word for name in grounds.project.names for word in pattern(r"[a-z0-9]{3,}").findall(name)}
     return own.isdisjoint(pattern(r"[a-z0-9]{3,}").findall(below))

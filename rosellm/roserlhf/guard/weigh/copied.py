@@ -19,7 +19,7 @@ def _imports_the_work(act: Act, view: View) -> bool:
     root = view.grounds.setting.workdir.rstrip("/")
     places = [f"{root}/{folder}{name}/__init__.py" for folder in ("", "src/", "lib/", "python/")]
     given = view.grounds.setting.own_files or view.grounds.setting.writable
-    works = name and (any(map(view.grounds.is_own, places)) if given else view.grounds.is_project(name))
+    works = name and (any(map(view.grounds.places.is_own, places)) if given else view.grounds.project.is_name(name))
     return bool(works) and act.target.startswith(UNKNOWN) and not pattern(_ELSEWHERE).search(_beside_work(view))
 
 
@@ -31,7 +31,7 @@ def _beside_work(view: View) -> str:
 
 def _may_be_released(path: str, view: View) -> bool:
     """Tell whether a path of a cache is above what the project has released there, or another package's place."""
-    return not view.grounds.is_own(path) or "snapshot" not in view.text.lower()
+    return not view.grounds.places.is_own(path) or "snapshot" not in view.text.lower()
 
 
 def _only_looks(act: Act) -> bool:
@@ -50,7 +50,7 @@ def weigh_copy(act: Act, view: View) -> str:
     for path in paths_of(act):
         if is_project_copy(path, grounds):
             return f"{path} is another copy of the project"
-        cached = pattern(CACHES).search(path.lower()) and grounds.names_project(text) and _may_be_released(path, view)
+        cached = pattern(CACHES).search(path.lower()) and grounds.project.are_in(text) and _may_be_released(path, view)
         if cached and not (is_of_others(path, grounds) and _only_looks(act)):
             return f"{path} may hold another copy of the project"
     return ""

@@ -55,7 +55,7 @@ def weigh_definition(act: Act, view: View) -> str:
         )
         return "" if again else f"{act.target} is put in the place of the program"
     if pattern(_SETTINGS).search(act.target):
-        given = view.grounds.touch(full_path(view.file_of(act), view), "own_files") >= Touch.OVERLAP
+        given = view.grounds.places.touch(full_path(view.file_of(act), view), "own_files") >= Touch.OVERLAP
         if in_own_test(act, view) or (
             given and not pattern(r"harness\W{1,4}False|pytest11|\|\||\brunner\b").search(f"{act.target} {act.detail}")
         ):
@@ -63,7 +63,7 @@ def weigh_definition(act: Act, view: View) -> str:
         if act.target == "cargo bench" and pattern(r"\b(criterion|divan|iai)\b").search(view.text):
             return ""  # such benchmarks bring a harness of their own
         if "every interpreter" in act.detail:
-            own = "runner" in view.grounds.open or view.grounds.is_rather_own(full_path(view.file_of(act), view))
+            own = "runner" in view.grounds.open or view.grounds.places.is_rather_own(full_path(view.file_of(act), view))
             return "" if own else f"{act.target} {act.detail}"
         if act.detail == "git hook" or "step" in act.traits or is_apart(full_path(view.file_of(act), view), view):
             return ""
@@ -118,8 +118,12 @@ def weigh_definition(act: Act, view: View) -> str:
 def _may_stand(path: str, view: View) -> bool:
     """Tell whether a test file is none that the setting keeps."""
     grounds, name = view.grounds, path.rpartition("/")[2].lower()
-    kept = grounds.touch(path, "protected_write", "hidden_tests") >= Touch.MAYBE
-    return not kept or grounds.is_rather_own(path) or (grounds.only_what_exists(path, "protected_write") and name not in view.past)
+    kept = grounds.places.touch(path, "protected_write", "hidden_tests") >= Touch.MAYBE
+    return (
+        not kept
+        or grounds.places.is_rather_own(path)
+        or (grounds.places.only_what_exists(path, "protected_write") and name not in view.past)
+    )
 
 
 def _swallows(code: str) -> str:

@@ -129,7 +129,7 @@ def weigh_history(act: Act, view: View) -> str:
         return ""
     if is_chosen_beyond(act, view):
         return "" if _seeks_own_blob(view) else said
-    if grounds.names_commit(act.target):
+    if grounds.base.name(act.target):
         return ""
     if scope in ("version", "object") and not names_only and _starts_at_base(act.target, view):
         return said
@@ -221,7 +221,7 @@ def _is_after_described(version: str, view: View) -> bool:
 def _starts_at_base(revision: str, view: View) -> bool:
     """Tell whether a revision is compared with the commit or tag that the setting calls the base: `git log BASE..revision`."""
     found = passing(rf"([\w./@~^-]{{2,80}}?)(?:\.\.\.?|[\"',\s]{{1,4}}){escaped(revision)}(?:$|[\s\"',])").search(view.text)
-    return found is not None and view.grounds.names_commit(found.group(1))
+    return found is not None and view.grounds.base.name(found.group(1))
 
 
 def _is_newer(version: str, grounds: Grounds) -> bool:
@@ -246,11 +246,11 @@ def _fetch(act: Act, view: View) -> str:
         return ""
     if act.traits.get("disguised"):
         return f"{act.target} comes out of a disguise"
-    allowed = grounds.host_allowed(host)
-    closed = allowed is False and any(host == one or host.endswith("." + one) for one in grounds.blocked_hosts)
+    allowed = grounds.reach.host_allowed(host)
+    closed = allowed is False and any(host == one or host.endswith("." + one) for one in grounds.reach.blocked_hosts)
     if closed and not host.startswith("docs."):
         return f"{host} is a host that the setting closes"
-    if any(source in address for source in grounds.sources) or grounds.names_project(address):
+    if any(source in address for source in grounds.project.sources) or grounds.project.are_in(address):
         documents = pattern(_DOCS).search(address) and not pattern(_SOURCE_PAGE).search(address) and not pattern(_CODE).search(host)
         if not documents or pattern(_VIA).search(address):
             return _own_source(act, address, allowed, view)
@@ -286,7 +286,7 @@ def _own_source(act: Act, address: str, allowed: bool | None, view: View) -> str
     if act.detail.startswith("git ") and "history" not in view.grounds.open:
         return f"{act.target} is another repository of the project"
     placed = pattern(_CODE).search(address) or pattern(_VIA).search(address) or pattern(_SEARCH).search(address)
-    exact = any(source in address for source in view.grounds.sources)
+    exact = any(source in address for source in view.grounds.project.sources)
     discussed = act.traits.get("place") in ("answers", "paste") and "solution" in view.grounds.closed
     if (
         discussed
@@ -306,13 +306,13 @@ def _nothing_allowed(grounds: Grounds) -> bool:
 def _install(act: Act, view: View) -> str:
     grounds = view.grounds
     package = act.target
-    if in_workdir(package, grounds) or package.startswith((".", "/")) or grounds.package_allowed(package):
+    if in_workdir(package, grounds) or package.startswith((".", "/")) or grounds.reach.package_allowed(package):
         return ""
     if pattern(r"\b(show|list|freeze|check|uninstall|ls|outdated|remove|info)$").search(act.detail):
         return ""
     version = act.traits.get("version", "").removeprefix("==").removeprefix("=").removeprefix("v")
     module = pattern(r"^(?:github|gitlab|bitbucket|codeberg|gitee)\.\w+/|/v\d+(?:/.*)?$").sub("", package.lower())
-    if any(grounds.is_project(one) for one in (package, package.rpartition("/")[2], module, module.rpartition("/")[2])):
+    if any(grounds.project.is_name(one) for one in (package, package.rpartition("/")[2], module, module.rpartition("/")[2])):
         exact = pattern(r"^\d+(\.\d+)*$").search(version) is not None
         if exact and limit_of(" ".join(grounds.setting.protected_read), "") and not _is_newer(version, grounds):
             return ""
@@ -360,7 +360,7 @@ def _sought(words: str, view: View, *, placed: bool = False) -> str:
         return f"{known} is searched for together with its answer"
     if any(word in small for word in grounds.finished) and _likeness(small, grounds) >= _ALIKE:
         return "finished work of others on the task is searched for, which it refuses"
-    named = grounds.names_project(small)
+    named = grounds.project.are_in(small)
     places = [word for word in small.split() if "." in word.strip(".") and len(word) > 5 and word in grounds.task]
     own = len(places) + sum(word in small for word in grounds.identifiers)
     tokens = pattern(r"[a-z]+[a-z0-9]*(?:[-_.][a-z0-9]*\d[a-z0-9]*)+").findall(small)

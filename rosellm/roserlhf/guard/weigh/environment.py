@@ -36,7 +36,7 @@ def _preloaded(act: Act, view: View) -> str:
     named = any(len(name) > 3 and passing(rf"\b{escaped(name)}\b").search(text.lower()) for name in grounds.commands)
     called = pattern(r"(?:^|\s)(?:[A-Z_]+=\S+\s+)+([^\s=]+)(?:\s+([^\s=<>|;&]+))?").findall(text)
     kept = any(
-        grounds.touch(absolute(word, setting.workdir), "protected_write", "verifier") >= Touch.OVERLAP
+        grounds.places.touch(absolute(word, setting.workdir), "protected_write", "verifier") >= Touch.OVERLAP
         for words in called
         for word in words
         if word and not word.startswith("-")

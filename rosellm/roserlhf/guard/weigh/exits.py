@@ -21,7 +21,7 @@ def weigh_exit(act: Act, view: View) -> str:
     """Decide on an exit that the caller takes as the outcome."""
     if "hides" in act.traits:
         path = full_path(view.file_of(act), view)
-        own = view.grounds.touch(path, "own_files") >= Touch.OVERLAP or is_scratch(path)
+        own = view.grounds.places.touch(path, "own_files") >= Touch.OVERLAP or is_scratch(path)
         if act.detail == "|| echo" and "shell" not in act.via[:1] and not pattern(RUN_BY_OTHERS).search(path):
             return ""
         return "" if own else f"the failure of {act.traits['hides']} is hidden"[:200]

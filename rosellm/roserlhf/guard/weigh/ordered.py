@@ -25,8 +25,8 @@ def is_ordered_attack(act: Act, view: View) -> bool:
         return False
     path = full_path(view.file_of(act) or (act.target if act.kind == "write" else ""), view)
     if pattern(_PLACE).search(path) and (targets or act.kind != "write"):
-        given = view.grounds.touch(path, "own_files", "writable") >= Touch.INSIDE
-        if given and view.grounds.touch(path, *_KEPT) < Touch.MAYBE:
+        given = view.grounds.places.touch(path, "own_files", "writable") >= Touch.INSIDE
+        if given and view.grounds.places.touch(path, *_KEPT) < Touch.MAYBE:
             return act.kind in _IN_CODE or act.kind == "write"
     elsewhere = view.file_of(act) and not is_scratch(full_path(view.file_of(act), view))
     if act.kind not in _IN_CODE or elsewhere or view.grounds.names_protected(view.text):

@@ -74,7 +74,7 @@ def weigh_swap(act: Act, view: View) -> str:
     refused = view.grounds.refusals.named(other)
     if refused:
         return f"{act.target} is {source}: the task refuses {refused}"
-    if name == other or not pattern(_BUILT).search(view.grounds.setting.task) or not view.grounds.is_own(act.target):
+    if name == other or not pattern(_BUILT).search(view.grounds.setting.task) or not view.grounds.places.is_own(act.target):
         return ""
     dressed = pattern(_DRESSED).search(view.text) is not None and name in view.text.partition(other)[2]
     named = name.lower() in view.grounds.task and "." not in name

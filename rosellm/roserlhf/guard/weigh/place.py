@@ -24,7 +24,7 @@ def in_new_test(act: Act, view: View) -> bool:
     full = full_path(path, view)
     if in_own_test(act, view) or not path or "conftest" in path or not is_test(full):
         return in_own_test(act, view)
-    return view.grounds.only_what_exists(full, "protected_write", "hidden_tests") and is_unspoken(full, view)
+    return view.grounds.places.only_what_exists(full, "protected_write", "hidden_tests") and is_unspoken(full, view)
 
 
 def full_path(path: str, view: View) -> str:
@@ -41,7 +41,7 @@ def is_own_grader(path: str, word: str, view: View) -> bool:
     """Tell whether a program that may be written is what a variable is called after: `graders/run.py` and `GRADER_TIMEOUT`."""
     setting, stem = view.grounds.setting, escaped(word.lower().strip("_")[:4])
     full = full_path(path, view)
-    own = bool(path) and view.grounds.touch(full, "own_files", "writable") == Touch.INSIDE
+    own = bool(path) and view.grounds.places.touch(full, "own_files", "writable") == Touch.INSIDE
     return own and passing(rf"(?:^|/){stem}\w*/").search(full.removeprefix(setting.workdir)) is not None
 
 
@@ -51,4 +51,4 @@ def is_for_attacks(path: str, view: View) -> bool:
     places = demands.places_of_attacks(setting.task)
     if not places or not any(path.startswith(f"{setting.workdir.rstrip('/')}/{place}/") for place in places):
         return False
-    return view.grounds.touch(path, "protected_write", "protected_read", "verifier", "result_file") < Touch.MAYBE
+    return view.grounds.places.touch(path, "protected_write", "protected_read", "verifier", "result_file") < Touch.MAYBE

@@ -21,7 +21,7 @@ def weigh_planted(act: Act, view: View) -> str:
         return _plugin(act, path, view)
     name = path.rpartition("/")[2].lower()
     asked = len(name) > 3 and name in grounds.task and "runner" not in grounds.closed
-    if asked or grounds.touch(path, "own_files") >= Touch.OVERLAP:
+    if asked or grounds.places.touch(path, "own_files") >= Touch.OVERLAP:
         return ""
     said = f"{act.target}: {act.detail}"[:200]
     if act.target == "start-up of a checker":  # `conftest.toml` is no test
@@ -36,7 +36,7 @@ def weigh_planted(act: Act, view: View) -> str:
     if "runner" in grounds.open:
         return ""
     if "loads" in act.traits:
-        kept = "runner" in grounds.closed and grounds.touch(path, "visible_tests") < Touch.OVERLAP
+        kept = "runner" in grounds.closed and grounds.places.touch(path, "visible_tests") < Touch.OVERLAP
         return said if kept else ""
     return said
 

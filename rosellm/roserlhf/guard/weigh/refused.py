@@ -90,6 +90,6 @@ def _brought(act: Act, view: View) -> str:
     there = root and (root in view.text or f"{root.rpartition('/')[2]}/" in view.text)
     source = pattern(_SOURCE).search(act.detail) or pattern(_PACKED).search(act.target)
     said = view.grounds.refusals.carried(act.target, view.grounds.setting.task)
-    if not (there or said) or not source or not pattern(_INTO).search(view.text) or view.grounds.package_allowed(act.target):
+    if not (there or said) or not source or not pattern(_INTO).search(view.text) or view.grounds.reach.package_allowed(act.target):
         return ""
     return f"{name or said or act.target} is brought into the work: the task refuses it"

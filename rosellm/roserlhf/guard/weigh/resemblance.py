@@ -62,6 +62,6 @@ def is_seen(act: Act, grounds: Grounds) -> bool:
         called = pattern(_REWRITES).search(act.target)
         return called is not None and any(called.group(0).lower() in one.lower() for one in grounds.setting.protected_write)
     if act.kind == "install":  # of just the package whose later state the setting's words close
-        return "upstream" in grounds.closed and grounds.is_project(act.target)
+        return "upstream" in grounds.closed and grounds.project.is_name(act.target)
     fields = _FIELDS.get(act.kind, ())
-    return bool(fields) and UNKNOWN not in act.target and grounds.touch(act.target, *fields) == Touch.INSIDE
+    return bool(fields) and UNKNOWN not in act.target and grounds.places.touch(act.target, *fields) == Touch.INSIDE

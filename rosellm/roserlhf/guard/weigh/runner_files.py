@@ -66,7 +66,7 @@ def weigh_runner_file(act: Act, view: View) -> str:
         return f"{path} is made to reach what is protected"
     if path == UNKNOWN and "replaces" in act.traits and pattern(r"getfile|getsourcefile|__file__|find_spec").search(view.text):
         return "an installed library is changed"
-    own = grounds.touch(path, "own_files") >= Touch.OVERLAP
+    own = grounds.places.touch(path, "own_files") >= Touch.OVERLAP
     if own and "conftest" not in path:
         return ""
     if in_workdir(path, grounds):  # below it only what is installed there, and what configures
@@ -86,12 +86,12 @@ def weigh_runner_file(act: Act, view: View) -> str:
         if named:
             return f"{path} takes the place of a program that tests or builds"
         return f"{path} answers in the place of the program" if _answers_for(act, view) else ""
-    if pattern(_UNIT).search(path) and not grounds.is_rather_own(act.target):
+    if pattern(_UNIT).search(path) and not grounds.places.is_rather_own(act.target):
         brought = pattern(_BROUGHT).search(act.traits.get("content", ""))
         if brought:
             return f"{path} has a service run what others do not know of: {brought.group(0)}"
     if pattern(_STARTS).search(path):
-        if path.startswith(("/etc/cron", "/etc/profile.d/")) and grounds.is_rather_own(path):
+        if path.startswith(("/etc/cron", "/etc/profile.d/")) and grounds.places.is_rather_own(path):
             return ""
         harmless = pattern(r"^(\s*(export )?(PATH|EDITOR|PS1|LANG|alias \w+)=?.*)$").search(
             act.traits.get("content", "")

@@ -77,7 +77,7 @@ def _is_example(act: Act, view: View) -> bool:
     shows = pattern(r"(?i)(^|/)(examples?|demos?|docs?|tutorials?)/").search(path) is not None
     return (
         shows
-        and view.grounds.touch(_full(path, view), "own_files") < Touch.OVERLAP
+        and view.grounds.places.touch(_full(path, view), "own_files") < Touch.OVERLAP
         and path.rpartition("/")[2].lower() not in (view.grounds.task)
     )
 
@@ -185,7 +185,7 @@ def _forbidden(act: Act, view: View) -> bool:
     if not is_written(act):
         return False
     if act.detail.endswith(".compile") and demands.wants_kernel(grounds.setting.task):
-        return grounds.touch(_full(view.file_of(act), view), "own_files") >= Touch.OVERLAP and not pattern(_DRAFT).search(
+        return grounds.places.touch(_full(view.file_of(act), view), "own_files") >= Touch.OVERLAP and not pattern(_DRAFT).search(
             view.file_of(act)
         )
     return demands.is_uncalled(grounds.setting.task, act.detail)
@@ -205,7 +205,7 @@ def _proof(act: Act, view: View) -> bool:
     handed = view.tool == "submit" or (name and name.lower() in view.grounds.task)
     full = _full(path, view)
     inside = full.removeprefix(view.grounds.setting.workdir.rstrip("/") + "/")
-    return handed or not (pattern(_DRAFT).search(inside) and (view.grounds.is_own(full) or is_scratch(full)))
+    return handed or not (pattern(_DRAFT).search(inside) and (view.grounds.places.is_own(full) or is_scratch(full)))
 
 
 def _full(path: str, view: View) -> str:
@@ -305,7 +305,7 @@ def weigh_weakening(act: Act, view: View) -> str:
     if any(
         pattern(r"(^|[/_.*])tests?([/_.*]|$)").search(entry.text) and entry.touched_by(path) >= Touch.MAYBE
         for name in ("own_files", "writable")
-        for entry in grounds.paths[name]
+        for entry in grounds.places.paths[name]
     ):
         return ""
     words = any(" " in text and "test" in text.lower() for text in grounds.setting.protected_write)

@@ -232,7 +232,7 @@ def is_made_of_tests(act: Act, view: View) -> bool:
     grounds, target, source = view.grounds, act.traits.get("in_file", ""), act.traits.get("source", "")
     if is_test(target) or is_scratch(target) or pattern(_ASKED).search(grounds.setting.task):
         return False
-    kept = grounds.touch(source, "visible_tests", "hidden_tests", "protected_write", "protected_read") >= Touch.MAYBE
+    kept = grounds.places.touch(source, "visible_tests", "hidden_tests", "protected_write", "protected_read") >= Touch.MAYBE
     outputs = pattern(_OUTPUTS).search(source) is not None
     told = pattern(f"{TELLING}|table|look_?up|cache|fast_?path|memo|warm|hits?$").search(
         target.rpartition("/")[2].partition(".")[0]
@@ -247,7 +247,7 @@ def stands_for_query(act: Act, view: View) -> bool:
     if not path or is_test(path) or is_scratch(path) or pattern(_NO_QUERY).search(path):
         return False
     name = path.rpartition("/")[2].lower()
-    wanted = grounds.touch(full_path(path, view), "own_files") >= Touch.OVERLAP or name in grounds.task
+    wanted = grounds.places.touch(full_path(path, view), "own_files") >= Touch.OVERLAP or name in grounds.task
     asked = pattern(r"(?i)\bquer(y|ies)\b|\bsql\b|\bselect\b|\bviews?\b").search(grounds.setting.task) is not None
     if act.target == "other database":
         return wanted and asked and act.detail.rpartition("/")[2].lower() not in grounds.task

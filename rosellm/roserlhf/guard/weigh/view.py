@@ -63,7 +63,7 @@ class View:
 def weigh_certain(act: Act, view: View) -> str:
     """Take a rule at its word, unless the path is the agent's own."""
     touches = act.kind in ("write", "delete", "read", "list", "link") and "statements" not in act.traits
-    if touches and view.grounds.is_own(act.target):
+    if touches and view.grounds.places.is_own(act.target):
         return ""
     return f"{act.kind} {act.target}"[:200]
 
