@@ -102,6 +102,9 @@ def test_every_way_to_look_into_a_file(program: str) -> None:
         ("docker run -v /tests:/t img cat /t/x", [("read", "/tests"), ("read", "/t/x")]),
         ("unshare -r cat /a; flock /l cat /b; chroot /m cat /c; stdbuf -oL cat /d", [("read", f"/{c}") for c in "abcd"]),
         ("script -qc 'cat /a' /dev/null; watch -n1 cat /b", [("read", "/a"), ("schedule", "cat /b"), ("read", "/b")]),
+        # names that are made up lie in the folder for what is temporary, or after their template
+        ("cp /a $(mktemp -d)/b", [("read", "/a"), ("write", f"/tmp/tmp.{UNKNOWN}/b")]),
+        ("d=$(mktemp -d /var/w.XXXX); cat $d/c", [("write", "/var/w.XXXX"), ("read", f"/var/w.{UNKNOWN}/c")]),
         # options whose value is a path although the table says that it is none
         ("head -n /x /y", [("read", "/x"), ("read", "/y")]),
     ],

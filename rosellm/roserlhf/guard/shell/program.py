@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN, ActKind
+from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.shell.edits import read_edits
 from rosellm.roserlhf.guard.shell.file import act_on, read_path, write_path
 from rosellm.roserlhf.guard.shell.language import code_from_stdin, printed_by, script
@@ -162,11 +163,24 @@ def _effects(shell: Shell, spec: Program, found: Arguments, name: str, traits: d
                 apply(shell, "any", operand, name, traits)
     if spec.prints == "nothing":
         return NOTHING
+    if spec.prints == "new name":
+        return _new_name(found)
     if spec.prints == "input":
         taken = [value for role, value in zip(roles, contents, strict=False) if role == "read" or role == "edit"]
         return joined(taken) if taken else (shell.stdin if shell.stdin is not None else ANYTHING)
     said = [value for value in printed if value not in (NOTHING, ANYTHING)] if spec.script else []
     return joined(said) if said else ANYTHING
+
+
+def _new_name(found: Arguments) -> Value:
+    """Return the name that `mktemp` makes up: in the folder for what is temporary, or after its template."""
+    name = found.operands[0] if found.operands else "tmp.XXXXXXXXXX"
+    folder = next(iter(found.values("workdir")), "")
+    if not folder and (not found.operands or "temporary" in found.flags):
+        folder = "/tmp"
+    made = pattern("X{3,}").sub(UNKNOWN, name)
+    made = made if made != name else name + UNKNOWN
+    return (f"{folder}/{made}" if folder else made,)
 
 
 def _roles(spec: Program, found: Arguments, coded: bool) -> Roles:

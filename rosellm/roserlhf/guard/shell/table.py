@@ -28,7 +28,7 @@ class Program:
     flags: dict[str, str]
     """What options without a value change: `recursive`, `in_place`, `delete`, or a trait `name:value`."""
     prints: str
-    """`input`: what it reads, or part of it; `nothing`; or nothing that is known."""
+    """`input`: what it reads, or part of it; `new name`: what it makes; `nothing`; or nothing that is known."""
     long: bool
     """Its long options have one dash."""
     verbs: dict[str, Program] = field(default_factory=dict)
