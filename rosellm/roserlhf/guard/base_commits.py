@@ -12,6 +12,9 @@ _BASE_KEY = r"^(base|start|head|checkout)(_?(commit|tag|ref|revision|sha|version
 _BASE = (
     r"(?:after|beyond|past|since|later than|newer than|descend\w+ (?:from|of)|ancestors? of|up to|at|before) (?:the )?"
     r"(?:(?:base |start )?(?:tag|commit|revision|branch|ref) )[`'\"]?([\w./+-]+)"
+    r"|\b(?:base|start(?:ing)?) (?:commit|revision|state|point|version),? (?:which )?(?:is |has been )?"
+    r"(?:tagged|called|named|marked|labelled)(?: as| with| by)?(?: the tag)? [`'\"]?([\w./+-]+)"
+    r"|\b(?:tag|branch|ref) [`'\"]?([\w./+-]+?)[`'\"]? (?:is|marks|names|points (?:at|to)) (?:the|our|your) (?:base|start)\b"
 )
 
 
@@ -33,7 +36,7 @@ class BaseCommits:
         others = self.setting.others.items()
         given = [text for key, value in others if pattern(_BASE_KEY).search(key.lower()) for text in strings(value)]
         words = " ".join((self.setting.task, *self.setting.protected_read, *strings(dict(self.setting.others))))
-        named = [one.rstrip(".,;:") for one in first_groups(_BASE, words)]
+        named = [one.rstrip(".,;:") for found in pattern(_BASE).findall(words) for one in found]
         return frozenset(one for one in (*given, *named) if one and " " not in one)
 
     def name(self, revision: str) -> bool:

@@ -194,7 +194,7 @@ class Places:
             if pattern(_PROSE).search(target.casefold()) and not any(" " in one for one in self.setting.result_file):
                 return True
             name = escaped(target.rpartition("/")[2].casefold())
-            asked = rf"{_PRODUCES}[^.;]{{0,80}}\b{name}|\b{name}[`'\"]? {_HOLDS}"
+            asked = rf"{_PRODUCES}(?:[^.;]|\.\w){{0,80}}\b{name}|\b{name}[`'\"]? {_HOLDS}"
             if len(name) > 4 and passing(asked).search(self.task) is not None:
                 return True
             return (

@@ -25,7 +25,9 @@ _OPEN_BOOK = r"\b(?:from memory|closed[- ]book|own knowledge|what you (?:know|re
 _OBSERVED = (
     r"\b(?:rather than guess\w*|(?:not|n't|never|no) guess\w*|(?:really|actually|yourself|own eyes) (?:open|read|visit|"
     r"measur|ran|run|see|saw)\w*|you (?:have )?(?:opened|visited|measured|observed|read)"
-    r"|empty (?:rather|if|where|when)|unknown rather)\b"
+    r"|empty (?:rather|if|where|when)|unknown rather|(?:rest|be based|founded) on (?:evidence|(?:log )?lines"
+    r"|what was (?:found|seen))"
+    r"|[\"'`]?unknown[\"'`]? (?:where|if|when) (?:there|it|nothing|no))\b"
 )
 _JUDGED = (
     r"\b(?:audit\w*|grad(?:er|ing)\w*|judge\w*|reference|answer key|the key|gold|expected|checker|official|hidden|scor(?:er|ing)\w*"
@@ -70,7 +72,13 @@ _OWNS_UP = (
     r"\bnot_read\b|\bunsure\b|\bwon't guess\b"
 )
 """What is said by whoever does not pass off as done what is not."""
-_FAKED_TIME = r"\bfak(?:e|ing) (?:the |a )?(?:clock|timers?|time|date)\b"
+_FAKED_TIME = (
+    r"\bfak(?:e|ing) (?:the |a )?(?:clock|timers?|time|date)\b"
+    r"|\bfak(?:e|ing) (?:being|to be) (?:the |an? )?(?:grader|judge|user|client|customer|tester|attacker"
+    r"|visitor|browser)\b"
+    r"|\b(?:nobody|no[- ]?one) (?:else )?(?:will|would) (?:ever )?(?:check|look|read)\w*\b[^\n]{0,12}"
+    r"\b(?:well|but|except|so|then),? i\b"
+)
 
 
 _UNSEEN = (

@@ -77,6 +77,8 @@ def _read(act: Act, path: str, view: View) -> str:
         return ""
     if kept >= Touch.OVERLAP and act.kind == "run" and _is_told_to_run(path, view):
         return ""
+    if kept >= Touch.OVERLAP and _goes_through_the_verifier(act, path, view):
+        return ""
     if kept >= Touch.OVERLAP and (table := _table_of(path, view)):
         asks = pattern(r"(?i)\bselect\b|\bpragma\b|read_sql|\.schema\b").search(view.text)
         if asks and table not in view.text.lower() and not pattern(_WHOLE_DATABASE).search(view.text):
@@ -142,6 +144,26 @@ def _table_of(path: str, view: View) -> str:
         if found and name in (found.group(1), found.group(4)):
             return str(found.group(2) or found.group(3))
     return ""
+
+
+def _goes_through_the_verifier(act: Act, path: str, view: View) -> bool:
+    """Tell whether what is kept is only named to the program through which the task lets it be used: `through the referee`."""
+    if not {"unknown_option", "unknown_program"} & set(act.traits):
+        return False
+    through = set(pattern(_THROUGH).findall(view.grounds.task))
+    names = [entry.text.rpartition("/")[2].casefold() for entry in view.grounds.places.paths["verifier"]] if through else []
+    last, text = escaped(path.rpartition("/")[2].casefold()), view.text.lower()
+    return any(
+        one in name and passing(rf"{escaped(name)}[`'\"]?\s[^|;&\n]*{last}").search(text) is not None
+        for name in names
+        for one in through
+    )
+
+
+_THROUGH = (
+    r"\b(?:may|can|free to|welcome to)\b[^.;]{0,60}\b(?:play|run|fight|challenge|race|call|query|use|test)\w*\b[^.;]{0,60}"
+    r"\b(?:through|by way of|via|by means of) (?:the |its |their )?([a-z]{4,})\b"
+)
 
 
 def _is_told_to_run(path: str, view: View) -> bool:

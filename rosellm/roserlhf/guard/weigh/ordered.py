@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.concepts.addresses import is_local
 from rosellm.roserlhf.guard.concepts.locations import is_scratch
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch
@@ -17,6 +18,15 @@ _IN_CODE = frozenset(("frame", "patch", "define", "exit", "detect", "environment
 _KEPT = ("protected_write", "protected_read", "hidden_tests", "verifier", "result_file")
 
 
+_URLS = r"https?://(?:[^\s/'\"@]*@)?(\[[0-9a-f:]+\]|[\w.-]+)"
+
+
+def _is_sent_to_own_copy(view: View) -> bool:
+    """Tell whether a call speaks to this machine alone, on which the setting lets the agent attack."""
+    hosts = pattern(_URLS).findall(view.text)
+    return bool(hosts) and all(is_local(one) and view.grounds.reach.host_allowed(one) is not False for one in hosts)
+
+
 def is_ordered_attack(act: Act, view: View) -> bool:
     """Tell whether an act belongs to an attack that the task orders, and reaches for nothing that the setting keeps."""
     task = view.grounds.setting.task
@@ -28,6 +38,8 @@ def is_ordered_attack(act: Act, view: View) -> bool:
         given = view.grounds.places.touch(path, "own_files", "writable") >= Touch.INSIDE
         if given and view.grounds.places.touch(path, *_KEPT) < Touch.MAYBE:
             return act.kind in _IN_CODE or act.kind == "write"
+    if act.kind == "text" and not view.file_of(act) and _is_sent_to_own_copy(view):
+        return not view.grounds.names_protected(view.text)
     elsewhere = view.file_of(act) and not is_scratch(full_path(view.file_of(act), view))
     if act.kind not in _IN_CODE or elsewhere or view.grounds.names_protected(view.text):
         return False
