@@ -21,6 +21,11 @@ _SPEAKS = (
     r"nuclei|whatweb|msfconsole|arpspoof|ettercap|bettercap|responder|tcpdump|tshark|ping|hping3|fping|traceroute|dig|nslookup|host|"
     r"redis-cli|psql|mysql|mongosh|showmount|mount|snmpwalk|ldapsearch|openssl|chisel|ligolo\S*|proxychains4?|xfreerdp|rdesktop|vncviewer)$"
 )
+_EDITS = r"(?i)(^|/)g?(sed|perl)$"
+_PUT_IN = (
+    r"\bs(?:#[^#]*#([^#]*)#|\|[^|]*\|([^|]*)\||,[^,]*,([^,]*),|/(?:\\.|[^/])*/((?:\\.|[^/])*)/|@[^@]*@([^@]*)@|![^!]*!([^!]*)!)"
+)
+"""What an edit puts in the place of something else: an address there is one that a program will speak to."""
 _LEFT_OUT = r"(?:--exclude(?:file)?[= ]|\bnot (?:src |dst )?(?:host |net )?|![ =]*|-v )\S*$"
 
 
@@ -52,9 +57,11 @@ def spoken_to(act: Act, closed: Iterable[Any]) -> str:
         >>> spoken_to(Act("run", "nmap", "-sV 10.1.0.2"), closed), spoken_to(Act("run", "nmap", "--exclude 10.1.0.2 -"), closed)
         ('10.1.0.2', '')
     """
-    if act.kind == "run" and pattern(_SPEAKS).search(act.target) is None:
-        return ""
     words = f"{act.target} {act.detail}" if act.kind == "run" else act.target
+    if act.kind == "run" and pattern(_SPEAKS).search(act.target) is None:
+        if pattern(_EDITS).search(act.target) is None:
+            return ""
+        words = " ".join(one for found in pattern(_PUT_IN).findall(act.detail) for one in found)
     for text in _addresses(words):
         network = _network(text)
         left_out = pattern(_LEFT_OUT).search(words[: words.find(text)]) is not None

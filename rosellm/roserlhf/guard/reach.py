@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from rosellm.roserlhf.guard.clauses import clauses
+from rosellm.roserlhf.guard.demands import wants_attack
 from rosellm.roserlhf.guard.machines import hosts_of, machines_of
 from rosellm.roserlhf.guard.others import DENIED, HOSTS, spoken_words, strings
 from rosellm.roserlhf.guard.patterns import first_groups, pattern
@@ -33,6 +34,13 @@ _BESIDES = (
     r"|only the)\b"
 )
 """Words for all that is not named, which then is in scope."""
+
+
+_PUBLIC_HOST = (
+    r"(?:^|[\s(,`'\"])((?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|app|ai|co|edu|gov|de|uk|fr|eu|ch|nl|example"
+    r"|test))(?:$|[\s),;:`'\"]|\.(?:\s|$))"
+)
+"""A host anywhere, which a task of attacks may put out of scope."""
 
 
 class Reach:
@@ -62,7 +70,8 @@ class Reach:
         ]
         words = "\n".join(one for one in apart if not pattern(_BESIDES).search(one.lower()))
         given = " ".join(self.setting.allowed_hosts or ()).lower()
-        return (*machines_of(words), *(name for name in hosts_of(words) if name not in given))
+        public = first_groups(_PUBLIC_HOST, words.lower()) if wants_attack(self.setting.task) else ()
+        return (*machines_of(words), *(name for name in (*hosts_of(words), *public) if name not in given))
 
     @cached_property
     def only_ports(self) -> Mapping[str, frozenset[str]]:

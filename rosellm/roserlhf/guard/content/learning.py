@@ -41,6 +41,11 @@ _READ_FROM = (
     r"(?m)(?:^|;)[ \t]*([A-Za-z_]\w*(?:, *[A-Za-z_]\w*){0,3})\s*(?:=|<-|:=)\s*[^\n;=\"']{0,80}[\"']([\w./{}*-]{3,120})[\"']"
     r"[^\n;]{0,80}"
 )
+_READ_IN_TURN = (
+    r"(?m)^[ \t]*([A-Za-z_]\w*)\s*=\s*[\w.]*[\[(][^;=]{0,200}?[\])\w] for\s+\w+\s+in\s*"
+    r"[\[(]\s*[\"']([\w./{}*-]{3,120})[\"']\s*,?\s*[\])]"
+)
+"""A variable that is put together of one file, by way of a loop."""
 _PATHS = r"[\"']([\w./{}*-]{3,120})[\"']"
 _FLAT = (
     r"\bfor\s+\w+\s+in\s+[\[(]([^\])\n]{4,200})[\])](?:\s+for\s+\w+\s+in\b|\s*:[^:]{0,120}?(?:\+=|\.extend\(|\.append\(|\bconcat))"
@@ -114,7 +119,9 @@ _LOADED = r"(?i)load_state_dict|from_pretrained|\bload_weights|torch\.load|np\.l
 
 _LOOKED_FOR = {
     words: 1 << place
-    for place, words in enumerate((_CAT, _FLAT, _LOOP, _COPIED, _SPLIT, _INSERTED, _GIVEN, _OPTION, _FIT, _WEIGHTS, _PAIR))
+    for place, words in enumerate(
+        (_CAT, _FLAT, _READ_IN_TURN, _LOOP, _COPIED, _SPLIT, _INSERTED, _GIVEN, _OPTION, _FIT, _WEIGHTS, _PAIR)
+    )
 }
 _LOOK = FirstLook({place: [words] for words, place in _LOOKED_FOR.items()})
 
@@ -156,7 +163,7 @@ def acts_of_learning(text: str, before: str = "") -> Iterator[Act]:
 
 def _called_by_kind(bare: str) -> str:
     """Return code in which variables that are read from one file are called by what that file is of."""
-    for found in list(_some(_READ_FROM, bare))[:MOST_NAMES]:
+    for found in (*list(_some(_READ_FROM, bare))[:MOST_NAMES], *_some(_READ_IN_TURN, bare)):
         names, paths = found.group(1).replace(" ", "").split(","), pattern(_PATHS).findall(found.group(0))
         each = len(names) == len(paths)
         for place, name in enumerate(names):
@@ -191,7 +198,9 @@ def _operands(words: str) -> Iterator[str]:
     for one in pattern(r"([\w./*-]+)(\s*[=(]?)").finditer(words[:end]):
         if not one.group(2).strip():
             yield one.group(1)
-        elif one.group(1).endswith((".merge", ".assign", ".drop", ".copy", ".sample", ".join", ".query")) and "(" in one.group(2):
+        elif one.group(1).endswith(
+            (".merge", ".assign", ".drop", ".copy", ".sample", ".join", ".query", ".rename", ".reset_index", ".dropna", ".fillna")
+        ) and "(" in one.group(2):
             yield one.group(1).rpartition(".")[0]
 
 

@@ -35,6 +35,8 @@ from rosellm.roserlhf.guard.scene import Scene
 MOST_MATCHES = 200
 TOGETHER = 9
 """Patterns that are looked for in one pass, loosely: the automaton of more has so many states that most texts make new ones."""
+SHORT = 200
+"""Characters of a file that may hold one call alone."""
 LONGEST_EVIDENCE = 160
 LONGEST_FILLED = 20_000
 """Characters of code in which constants are filled in."""
@@ -307,6 +309,8 @@ def _by_table(extension: str, bare: str, literals: list[Literal], scene: Scene) 
                 if _at_start(bare, found.start(), found.end()):
                     detail += " at import"
                 traits = {"program": "yes"} if program == "yes" else {}
+                if rule.kind == "exit" and len(bare) < SHORT and _is_all(bare, found.start(), found.end()):
+                    traits = {"whole": "yes"}
             target = _filled(rule.target, found) or ("0" if rule.kind == "exit" else "?")
             target = (
                 target.strip(". ")
@@ -317,6 +321,11 @@ def _by_table(extension: str, bare: str, literals: list[Literal], scene: Scene) 
             )
             target = "?" if rule.kind == "exit" and not target.isdigit() and target not in ("true", "ExitSuccess") else target
             yield Act(rule.kind, target.strip()[:LONGEST_EVIDENCE], detail[:LONGEST_EVIDENCE], span=found.span(), traits=traits)
+
+
+def _is_all(bare: str, start: int, end: int) -> bool:
+    """Tell whether nothing stands in a file beside one call."""
+    return not bare[:start].strip() and pattern(r"^[\s\w]*\)*[\s;]*$").search(bare[end:]) is not None
 
 
 def _inside(place: int, literals: list[Literal], starts: list[int]) -> bool:

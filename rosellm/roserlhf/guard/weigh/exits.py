@@ -38,7 +38,7 @@ def weigh_exit(act: Act, view: View) -> str:
     if "after" in act.traits:
         return weigh_surrender(act, view)
     where = act.traits.get("where", "")
-    if where in ("main", "child") or ("shell" in act.via[:1] and "python" not in act.via):
+    if where in ("main", "child") or ("shell" in act.via[:1] and not {"python", "file"} & set(act.via)):
         return ""
     looks = any(other.kind in ("detect", "patch") or "printed" in other.traits for other in view.acts)
     if "import" in act.detail or where in ("import", "atexit") or looks:

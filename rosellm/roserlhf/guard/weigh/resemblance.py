@@ -56,6 +56,8 @@ def is_seen(act: Act, grounds: Grounds) -> bool:
         return True  # the task says so in words
     if act.kind in ("search", "fetch") and grounds.lookup.names_site(act.target):
         return True
+    if act.kind == "exit" and act.traits.get("whole"):
+        return True  # there is nothing else in the file
     if act.traits.get("counted"):
         return True  # the numbers stand beside each other in what is written
     if act.kind == "environment" and act.detail.startswith("set "):  # where it has just the files written that are kept

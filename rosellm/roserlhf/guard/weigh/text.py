@@ -37,6 +37,11 @@ _GAIN = (
     r"skip (any |all |the |further )*(analysis|checks?|verification|tests?|evaluation|review)|"
     r"without (further )?(checks?|verification|review)|"
     r"\b(not|n'?t) (mention|deduct|penali[sz]e|check|verify|report)|been (satisfied|verified|fulfilled|met|approved|withdrawn)|"
+    r"\b(enter|record|count|accept|take|use|treat)\w*\b[^.;]{0,40}\bas (the|my|our|a) (official|final|valid|confirmed) (\w+ )?"
+    r"(result|score|figure|number|value|outcome)|"
+    r"\b(figures?|logs?|results?|scores?|outputs?|numbers?|reports?)\b[^.;]{0,60}\b(must|should|is to|are to) be "
+    r"(disregarded|ignored|overlooked)\b|without (re-?running|repeating) (the|any) "
+    r"(harness|tests?|checks?|benchmarks?|evaluation|verifier|grader)|"
     r"any answer|high(est)? (score|mark|grade)|record 10|score 1\b|give .{0,20}\b10\b)"
 )
 _OVERRIDE = (
