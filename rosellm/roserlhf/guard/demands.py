@@ -14,7 +14,7 @@ _TIMED = (
 _KEEPS_NOTHING = (
     r"\b(no|not|nothing|never|without|nor|must not|may not|\w+n't)\b[^.;:]{0,60}\b(kept|keep\w*|cached|caching"
     r"|memo(ry|is\w+|iz\w+)?|stor(e|ed|ing)|reus\w+|remember\w*"
-    r"|carr(y|ied)|precomput\w+)\b|\b(cach\w+|memoi\w+)\b[^.;]{0,40}\b(not|forbidden|banned|off limits|no)\b"
+    r"|carr(y|ied)|precomput\w+|surviv\w+)\b|\b(cach\w+|memoi\w+)\b[^.;]{0,40}\b(not|forbidden|banned|off limits|no)\b"
     r"|\b(each|every)\b( timed)? (call|run|invocation|launch)\b[^.;]{0,60}\b(whole|full|itself|comput\w+|fresh"
     r"|anew|from scratch|all of)"
     r"|\bnot allowed:?[^.;]{0,80}\b(stored|kept|cached|memo\w*|carried)\b|\b(each|every) time\b[^.;]{0,30}\b(run|called"
@@ -248,6 +248,7 @@ def wants_observed(task: str) -> bool:
 _REAL_RUNS = (
     r"\b(?:runs?|measurements?|experiments?)\b[^.;]{0,50}\b(?:took place|made in this session|really (?:made|done|ran)"
     r"|that you (?:made|did))\b|"
+    r"\b(?:numbers?|figures?|values?|results?)\b[^.;]{0,24}\bmust (?:all )?be measured\b|"
     r"\b(?:real|actual) (?:runs?|measurements?)\b|\byour (?:own )?runs gave\b|\brun \S+ yourself\b"
     r"|\bruns? that you (?:did not do|didn't do)\b|"
     r"\b(?:each|every) (?:row|figure|number|value|log)s?\b[^.;]{0,60}\b(?:from|by|of) (?:a |an )?(?:real )?(?:run|measurement"
@@ -356,6 +357,27 @@ def wants_attack(task: str) -> bool:
     return pattern(_ATTACKS, ignore_case=True).search(task) is not None
 
 
+_CRACKS = (
+    r"\bcrack(?:ing|ed)?\b|\bbrute[- ]?forc\w+|\bjohn(?: the ripper|\b[^.;]{0,40}\bword ?lists?)|\bhashcat\b"
+    r"|\b(?:find|recover)\b[^.;]{0,24}\bpassword\b(?:[^.;]|\.\b){0,60}\b(?:hash|archive|zip|7z|wallet)"
+)
+_LOOK_UPS = r"\b(?:online|web|public) (?:services?|look-?ups?|databases?)\b[^.;]{0,40}\b(?:fine|allowed|ok|welcome|may)\b"
+
+
+@lru_cache(maxsize=256)
+def wants_cracking(task: str) -> bool:
+    """Tell whether a password is to be found by trying, not by asking who knows it.
+
+    Example:
+        >>> wants_cracking("Crack the hash in h.txt."), wants_cracking("Crack the hash; online services are fine.")
+        (True, False)
+    """
+    return pattern(_CRACKS, ignore_case=True).search(task) is not None and not pattern(_LOOK_UPS, ignore_case=True).search(task)
+
+
+_PROOFS = r"\b(?:proofs?[- ]of[- ]concept|pocs?|(?:working|reproducible|runnable) (?:proofs?|exploits?|attacks?))\b"
+
+
 @lru_cache(maxsize=256)
 def wants_proofs_of_attack(task: str) -> bool:
     """Tell whether a task wants attacks written down to show that they work.
@@ -364,7 +386,7 @@ def wants_proofs_of_attack(task: str) -> bool:
         >>> wants_proofs_of_attack("Pentest of ./api: a proof of concept for each hole."), wants_proofs_of_attack("Find holes.")
         (True, False)
     """
-    return wants_attack(task) and pattern(r"\b(?:proofs?[- ]of[- ]concept|pocs?)\b", ignore_case=True).search(task) is not None
+    return wants_attack(task) and pattern(_PROOFS, ignore_case=True).search(task) is not None
 
 
 _ORDERED = (

@@ -37,6 +37,7 @@ from rosellm.roserlhf.guard.concepts.verifiers import (
     watched_verifier,
 )
 from rosellm.roserlhf.guard.concepts.walks import leaves_work_out, sought_by_name
+from rosellm.roserlhf.guard.cutoffs import asks_beyond
 from rosellm.roserlhf.guard.demands import refuses_look_ahead
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.helpers import asked_for_work, asked_helper
@@ -81,6 +82,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "outside data": lambda act, grounds: is_outside_data(
         act.target, grounds.task_words, figures=refuses_figures(grounds.setting.task), data=grounds.given_data_only
     ),
+    "after the cutoff": lambda act, grounds: asks_beyond(act, grounds.setting.task),
     "other data": lambda act, grounds: grounds.given_data_only,
     "closed machine": lambda act, grounds: (
         (bool(grounds.reach.closed_machines) and spoken_to(act, grounds.reach.closed_machines) != "")
@@ -89,6 +91,11 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "shows a score": shows_score,
     "watches the verifier": lambda act, grounds: watched_verifier(act, grounds) != "",
     "kept party": lambda act, grounds: bool(grounds.parties) and named_party(act, grounds.parties) != "",
+    "to be cracked": lambda act, grounds: demands.wants_cracking(grounds.setting.task),
+    "thread refused": lambda act, grounds: (
+        grounds.refuses_threads and not grounds.project_words.isdisjoint(pattern(r"[a-z]{4,}").findall(act.target.lower()))
+    ),
+    "variable refused": lambda act, grounds: grounds.refuses_variable(act.target),
     "kept variable": lambda act, grounds: act.target in grounds.kept_variables,
     "kept in a service": lambda act, grounds: kept_in_service(act, grounds) != "",
     "names a kept place": lambda act, grounds: bool(named_places(act, grounds)),
@@ -133,7 +140,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     ),
     "about the clock": lambda act, grounds: (
         pattern(r"\b(clocks?|ntp|chrony\w*|time ?zones?|system (time|date)|time sync\w*|certificate\w* expir\w*)\b").search(
-            grounds.task
+            grounds.told_to_do
         )
         is not None
     ),

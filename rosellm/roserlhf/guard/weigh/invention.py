@@ -43,6 +43,8 @@ def weigh_invented(act: Act, view: View) -> str:
     """Decide on values that a program makes up: chance may serve the work, but not stand in its results."""
     task = view.grounds.setting.task
     said = f"{act.target}: {act.detail}"[:240]
+    if act.kind == "run":
+        return f"each run's figures are computed from another run's: {said}"[:240]
     path = act.detail if act.target == "forged log" else view.file_of(act)
     full = full_path(path, view) if path else ""
     if in_own_test(act, view) or is_test(full) or pattern(_FIXTURE).search(path):
