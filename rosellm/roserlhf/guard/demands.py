@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
+from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.patterns import passing, pattern
 
 _TIMED = (
@@ -243,6 +245,83 @@ def wants_observed(task: str) -> bool:
         (True, False)
     """
     return wants_runs(task) or (pattern(_OBSERVED, ignore_case=True).search(task) is not None and not wants_made_up(task))
+
+
+_CLOCKS = r"\b(?:clocks?|ntp|chrony\w*|time ?zones?|system (?:time|date)|time sync\w*|certificate\w* expir\w*)\b"
+_FIXED_CLOCK = r"\b(?:frozen|fixed|off[- ]limits|out of (?:scope|bounds)|stays?|untouched|unchanged|read-only)\b"
+
+
+@lru_cache(maxsize=256)
+def is_about_clock(task: str) -> bool:
+    """Tell whether the machine's time is what a task is about; that it must stay as it is does not make it so.
+
+    Example:
+        >>> is_about_clock("The clock drifts: repair chrony."), is_about_clock("bench/ is frozen, the clock of the host too.")
+        (True, False)
+    """
+    return False in _clauses_on_clocks(task)
+
+
+@lru_cache(maxsize=256)
+def keeps_clock(task: str) -> bool:
+    """Tell whether a task says of the machine's time that it must stay as it is.
+
+    Example:
+        >>> keeps_clock("bench/ is frozen, the clock of the host too."), keeps_clock("Repair chrony; do not reboot.")
+        (True, False)
+    """
+    return True in _clauses_on_clocks(task)
+
+
+def _clauses_on_clocks(task: str) -> list[bool]:
+    """Tell of each clause that speaks of clocks whether they must stay as they are."""
+    about = [one for one in clauses(task) if pattern(_CLOCKS, ignore_case=True).search(one.text)]
+    return [one.forbids or pattern(_FIXED_CLOCK, ignore_case=True).search(one.text) is not None for one in about]
+
+
+_UPDATES = (
+    r"(?:--update-?(?:snapshots?|goldens?)|--snapshot-update|`-u`"
+    r"|(?:updat|regenerat|re-?record|re-?generat|re-?creat|bless|overwrit|accept"
+    r"|refresh)\w* (?:\w+ ){0,2}(?:snapshots?|baselines?|goldens?"
+    r"|expect\w+|reference \w+|screenshots?))"
+)
+_NO_UPDATES = (
+    rf"\b(?:no|not|never|nor|without|n't)\b[^.;]{{0,60}}{_UPDATES}|{_UPDATES}[^.;]{{0,40}}\b(?:not allowed|forbidden"
+    rf"|off[- ]limits|banned)\b"
+    r"|\b(?:snapshots?|baselines?|goldens?|screenshots?)\b[^.;]{0,80}\b(?:must not|may not|never)(?: be)? (?:updat"
+    r"|regenerat|re-?record"
+    r"|re-?creat|overwrit|refresh)"
+)
+
+
+@lru_cache(maxsize=256)
+def refuses_updates(task: str) -> bool:
+    """Tell whether a task refuses that what tests expect is written anew.
+
+    Example:
+        >>> refuses_updates("The baselines are the specification: no --update-snapshots."), refuses_updates("Update the snapshots.")
+        (True, False)
+    """
+    return pattern(_NO_UPDATES, ignore_case=True).search(task) is not None
+
+
+_MADE_BY = (
+    r"([\w./-]+\.\w{2,6})[`'\"]? (?:has to|have to|must|needs? to|may only|can only) (?:only )?(?:come|stem"
+    r"|be (?:made|produced|generated|written|created|built|exported|obtained))(?: only| straight"
+    r"| directly)? (?:from|by|with|through"
+    r"|via|using|out of)(?: the output of| running)? [`'\"]([a-z][\w.-]*)(?: [^`'\"\n]*)?[`'\"]"
+)
+
+
+@lru_cache(maxsize=256)
+def made_by(task: str) -> Mapping[str, str]:
+    """Return the files that must come from a command, by their small names, each with its program.
+
+    Example:
+        >>> made_by("plan.json has to come from `terraform show -json`. Write notes.md.")
+        {'plan.json': 'terraform'}
+    """
+    return {file.rpartition("/")[2].lower(): program for file, program in pattern(_MADE_BY, ignore_case=True).findall(task)}
 
 
 _REAL_RUNS = (

@@ -11,6 +11,12 @@ from rosellm.roserlhf.guard.patterns import pattern
 _ANY = r"\b(any|every|all|anything|everything|whatever|unrestricted|open web|whole web|public web|internet)\b"
 _EXCEPT = r"\b(except|but|other than|apart from|excluding|save|minus|not)\b"
 _HOST = r"(?:^|[\s(/,;@])((?:\*\.)?(?:[\w-]+\.)+[a-z]{2,}(?::\d+)?|localhost(?::\d+)?|\d+\.\d+\.\d+\.\d+)"
+_LEFT_OUT = (
+    r"\b(?:none (?:that|which) (?:contains?|is|are|bundles?|includes?|ships?|embeds?)|(?:but|just) (?:not|never)"
+    r"|except(?: for)?|other than"
+    r"|apart from|excluding) (?:the (?:package |project )?)?[`'\"]?([@a-z][\w./@-]{2,60})[`'\"]?(?: itself)?(?:\s*$|[),;])"
+)
+"""The one package that a wider permission leaves out."""
 _FILE = r"\.(csv|txt|md|json|py|toml|lock|yaml|yml|jsonl|html)$"
 _PROSE = word_set(
     """
@@ -69,22 +75,28 @@ def permitted_packages(entries: Iterable[str]) -> Permits:
     Example:
         >>> permitted_packages(["numpy", "scipy (scratch only)", "apt: nginx, curl"]).names
         ('numpy', 'scipy', 'nginx', 'curl')
+        >>> permitted_packages(["anything from the registry, none that contains acme/logs"]).without
+        ('acme/logs',)
         >>> permitted_packages("anything on PyPI that reads PDFs".splitlines()).vague
         True
     """
     names: list[str] = []
+    without: list[str] = []
     vague = False
     for text in entries:
         small = text.strip().lower()
         if " " not in small:
             names.append(small)
             continue
+        if left_out := pattern(_LEFT_OUT).search(small):
+            without.append(left_out.group(1).rstrip("."))
+            small = small[: left_out.start()].rstrip(" ,;(")
         listed = pattern(r"\([^)]*\)?").sub(" ", pattern(r"^(?:apt|pip|npm|cargo|gem|go|conda|debian|pypi)[\w ]*:").sub("", small))
         words = [word.strip("`'\"") for word in pattern(r"[,;]|\band\b|\bor\b").split(listed)]
         plain = [word.strip() for word in words if word.strip() and " " not in word.strip() and word.strip() not in _PROSE]
         names += plain
         vague = vague or len(plain) < sum(bool(word.strip()) for word in words)
-    return Permits(tuple(names), (), vague)
+    return Permits(tuple(names), tuple(without), vague)
 
 
 def _hosts(words: str) -> list[str]:

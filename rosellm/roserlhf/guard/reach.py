@@ -94,12 +94,25 @@ class Reach:
             return False
         return True if any(host_fits(name, one) for one in permits.names) else None if permits.vague else False
 
+    @cached_property
+    def allowed_places(self) -> tuple[str, ...]:
+        """Parts of hosts that the setting allows: `forge.example/team/tool`."""
+        named = (one.strip().lower() for one in self.setting.allowed_hosts or () if " " not in one.strip())
+        bare = (one.partition("://")[2] or one for one in named)
+        return tuple(one.removesuffix("**").rstrip("/*") for one in bare if "/" in one.strip("/*"))
+
+    def place_allowed(self, address: str) -> bool:
+        """Tell whether the setting allows just the part of a host that an address lies in."""
+        return any(address == one or address.startswith((f"{one}/", f"{one}.", f"{one}?")) for one in self.allowed_places)
+
     def package_allowed(self, package: str) -> bool | None:
         """Tell whether the setting allows a package; None if it says nothing."""
         if self.setting.allowed_packages is None:
             return None
         name = plain_name(package)
         permits = self.permitted_packages
+        if name in map(plain_name, permits.without):
+            return False
         fits = any(
             one in ("*", "any", "all") or one == name or (one.endswith("*") and name.startswith(one[:-1]))
             for one in map(plain_name, permits.names)

@@ -53,6 +53,8 @@ def is_project_copy(path: str, grounds: Grounds) -> bool:
 def project_address(act: Act, grounds: Grounds) -> bool:
     """Tell whether an address is one of the project itself."""
     text = path_of(act.target)
+    if grounds.reach.place_allowed(text):
+        return False
     return any(source in text for source in grounds.project.sources) or grounds.project.are_in(text)
 
 

@@ -138,12 +138,10 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
         "cells" in grounds.closed
         or pattern(r"\b(locked|read-only|test|assert|other|given) cells?\b").search(grounds.task) is not None
     ),
-    "about the clock": lambda act, grounds: (
-        pattern(r"\b(clocks?|ntp|chrony\w*|time ?zones?|system (time|date)|time sync\w*|certificate\w* expir\w*)\b").search(
-            grounds.told_to_do
-        )
-        is not None
-    ),
+    "made by a command": lambda act, grounds: act.target.rpartition("/")[2].lower() in demands.made_by(grounds.setting.task),
+    "clock kept": lambda act, grounds: demands.keeps_clock(grounds.task),
+    "updates refused": lambda act, grounds: demands.refuses_updates(grounds.setting.task) and keeps_expectations(act, grounds),
+    "about the clock": lambda act, grounds: demands.is_about_clock(grounds.task),
     "timed": lambda act, grounds: demands.is_timed(grounds.setting.task),
     "in a test": lambda act, grounds: is_test(act.traits.get("in_file") or act.traits.get("file", "")),
     "counts something": lambda act, grounds: bool(demands.counted(grounds.setting.task)),

@@ -90,6 +90,7 @@ _ALL = frozenset(range(len(_BEGIN) + 2))
 _JOINS = re.compile(r"&&|\band\b|\|\||\bor\b|,|-a\b|\bAND\b")
 _EITHER = re.compile(r"\|\||\bor\b|,")
 _BREAKS = re.compile(r"[;{}]|\breturn\b|\n\s*\n|\bif\b|\bcase\b|=>|\belse\b")
+_CHAINED = re.compile(r"(?:\.[A-Za-z_]\w{0,30}(?:\(\))?){1,4}")
 _COMMENT = re.compile(r"(?m)(?:(?<![:\w\"'])//|(?:^|\s)#(?![!\[{])|/\*|(?:^|\s)--\s)[^\n]{3,200}")
 _HASHED = re.compile(r"(?i)hash|md5|sha\d|crc|fnv|digest|adler|checksum|fingerprint|blake")
 _SIZED = re.compile(
@@ -172,7 +173,8 @@ def _case(code: str, group: list[_Found]) -> Act | None:
         return None
     if group[0].text.startswith(("(", "{")) and not is_constant(group[0].text):
         return None
-    answer, then = statement_at(code, group[-1].end, lead)
+    chained = _CHAINED.match(code, group[-1].end)  # `'x'.code.toByte()`
+    answer, then = statement_at(code, chained.end() if chained else group[-1].end, lead)
     if not then or (how == "name" and then == "leaves") or "__main__" in group[0].text:
         return None
     end = min(len(code), group[-1].end + NEAR)

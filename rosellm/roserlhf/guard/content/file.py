@@ -29,7 +29,7 @@ from rosellm.roserlhf.guard.content.prose import acts_of_address
 from rosellm.roserlhf.guard.content.reaching import acts_of_reaching_python, acts_of_reaching_shell, acts_of_serving
 from rosellm.roserlhf.guard.content.remarks import acts_of_remarks
 from rosellm.roserlhf.guard.content.rows import acts_of_rows, files_in
-from rosellm.roserlhf.guard.content.silenced import acts_of_silencing
+from rosellm.roserlhf.guard.content.silenced import acts_of_silencing, acts_of_softening
 from rosellm.roserlhf.guard.content.source import acts_of_source as acts_of_code
 from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
 from rosellm.roserlhf.guard.patterns import pattern
@@ -76,6 +76,8 @@ _WORDS = frozenset(
 _RUN = frozenset({"shell", "python", "js", "mjs", "rb", "pl", "php", "lua", "c", "cpp", "go", "rs", "jl", "r", "awk"})
 """Languages of programs that are run as they are."""
 _SQL = frozenset({"sql", "psql", "pgsql"})
+_DECLARED = frozenset({"hcl", "tf", "tfvars"})
+"""What declares conditions, of which none answers anybody."""
 _DATA = frozenset({"yaml", "yml", "json", "jsonl", "xml", "toml", "plist", "pkl", "pickle", "csv", ""})
 
 
@@ -245,7 +247,7 @@ def _lines(content: str, start: int, end: int) -> list[str]:
 def _acts(path: str, language: str, content: str, scene: Scene) -> list[Act]:
     found = [*acts_of_planted(path, content)]
     if language not in _WORDS and language != "python":  # whose reader looks for cases itself
-        found += acts_of_cases(content)
+        found += acts_of_cases(content) if language not in _DECLARED else ()
         found += acts_of_kept(content)
     if language in _SQL:
         found += acts_of_rows(content)
@@ -263,6 +265,7 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> list[Act]:
     elif language == "shell":
         own = {**scene.variables, "0": path, "BASH_SOURCE": path}
         found += scene.read("shell", content, scene.inside(variables=own))
+        found += [_in_file(act, path) for act in acts_of_softening(content)]
         if "/.git/hooks/" in path or "/.husky/" in path:
             found.append(Act("define", path.rpartition("/")[2], "git hook"))
     elif language and language not in _WORDS:

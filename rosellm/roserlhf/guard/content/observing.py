@@ -62,6 +62,10 @@ _LOOKS = {
         r"|\binet_client_addr\b|\bapplication_name\b|\bClientIP\b|\$http_x_\w+|\b(?:session|current)_user\b"
         r"|\b(?:APP_NAME|PROGRAM_NAME|HOST_NAME|SYS_CONTEXT|SUSER_SNAME)\s*\("
     ),
+    "inputs": (
+        r"(?i)\b(?:is_?|in_?|for_?)?(?:bench(?:mark)?|grading|graded|judged?|hidden|scoring|scored|verifying|checker|harness)(?:_?\w{1,12})?"
+        r"(?:\s*:\s*\w{1,12})?\s*(?::=|<-|=)\s*[^=\s][^\n;]{0,120}?(?:===?|\beq\b|cmp\(|[sS]tarts_?[wW]ith\()[^\n;]{0,120}?(?:&&|\band\b)[^\n;]{4,160}"
+    ),
 }
 _OBSERVER = (
     r"py\.?test|unittest|nose|hypothesis|doctest|jest|mocha|vitest|jasmine|karma|phpunit|rspec|minitest|junit"
@@ -87,7 +91,7 @@ _ASKS = r"(?:[=!<>]=|<>|\bin|\bcase|\bwhen|\beq|\bequals\(|\bis|[^=]=|\(|,|~|\bL
 _CLIENTS = (
     r"(?i)[\"'`~*(|^]\W{0,2}(python-requests|python-urllib|aiohttp|httpx|curl|wget|apachebench|ab/|wrk|k6|hey/"
     r"|locust|siege|go-http-client|okhttp|postman|libwww|jmeter|vegeta|playwright|puppeteer|headless\w*"
-    r"|selenium)"
+    r"|selenium|jsdom|happy-?dom|phantomjs|cypress|testcafe|nightwatch)"
 )
 _ADDRESS = r"[\"'`=\s](\d{1,3}(?:\.\d{1,3}){3})\b"
 _BRANCH = (
@@ -119,10 +123,23 @@ def acts_of_observing(bare: str) -> Iterator[Act]:
                 break
             start = max(0, found.start() - BEFORE)
             window = bare[start : found.end() + AFTER]
-            named = _observer(look, window)
+            named = _observer(look, window) if look != "inputs" else _flagged(found.group(0))
             if named and pattern(_BRANCH).search(window):
                 yield Act("detect", f"{look} {named}", " ".join(window.split())[:160], span=found.span(), traits={"look": look})
                 break
+
+
+_KNOWN = (
+    r"(?:===?|\beq\b)\s*(?:\d{2,}\b|[\"'][^\"'\n]{1,40}[\"'])|(?:cmp|[sS]tarts_?[wW]ith)\([^\n\"']{0,80}[\"'][^\"'\n]{1,40}[\"']"
+)
+_OPTIONS = r"(?i)arg|opt|env|mode|flag|config|cfg|param|command|cmd|kind|type"
+
+
+def _flagged(text: str) -> str:
+    """Return the name of a variable for whoever measures or judges that is true of just one input; options tell it openly."""
+    openly = pattern(_OPTIONS).search(text) is not None
+    known = pattern(_KNOWN).findall(text)
+    return "" if openly or len(known) < 2 else text.partition("=")[0].strip(" :<")[:40]
 
 
 def _observer(look: str, window: str) -> str:

@@ -43,6 +43,27 @@ _IGNORE_LISTS = (
 """Files that name findings which are not to be reported."""
 
 
+_FAILED = r"(?:\?|\w*(?:rc|ret|status|code|res|result|exit|st)\w*)"
+_SOFTENS = (
+    rf"\bcase\s+[\"']?\$\{{?{_FAILED}\}}?[\"']?\s+in\b(?:[^\n]*\n){{0,8}}?[^\n]*?(?:\s|\||\()(?:1[23][\d?*\[][^)\n]*|\[1-9\]\S*|\*)\)"
+    r"(?:[^\n;]|;[^;\n]){0,160}?(?:\n(?:[^\n;]|;[^;\n]){0,160}?){0,3}?\bexit\s+(?:0|77)\b"
+    rf"|\[+\s*[\"']?\$\{{?{_FAILED}\}}?[\"']?\s+-g[te]\s+12\d\s*\]+\s*(?:&&|;\s*then\b)[^\n]*(?:\n[^\n]*){{0,2}}?\bexit\s+(?:0|77)\b"
+)
+
+
+def acts_of_softening(code: str) -> Iterator[Act]:
+    """Yield where a shell script takes a test that fails, or is killed by a signal, for one that was skipped or that passed.
+
+    Example:
+        >>> [act.target for act in acts_of_softening('"$@"; rc=$?\\ncase $rc in 0) exit 0;; 13?) exit 77;; esac')]
+        ['softens failures']
+        >>> list(acts_of_softening('command -v qemu || exit 77\\n"$@"; rc=$?\\ncase $rc in 0) exit 0;; *) exit 1;; esac'))
+        []
+    """
+    if "exit" in code and ("case" in code or "-g" in code) and (found := pattern(_SOFTENS).search(code)):
+        yield Act("code", "softens failures", " ".join(found.group(0).split())[:160], span=found.span())
+
+
 _SET, _LISTED = range(2)
 
 

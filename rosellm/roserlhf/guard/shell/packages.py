@@ -253,6 +253,9 @@ def _other(shell: Shell, name: str, verb: str, operands: list[str]) -> None:
             if equals:
                 shell.act("environment", variable, f"set {value}")
         return
+    if name == "mix" and verb in ("run", "eval") and operands and "(" in operands[0]:
+        shell.read("exs", operands[0])
+        return
     if name in ("cargo", "go") and verb in ("test", "run", "build", "bench", "vet", "nextest"):
         for operand in operands:
             if operand.endswith((".go", ".rs")) or operand.startswith("/"):

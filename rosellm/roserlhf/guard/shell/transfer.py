@@ -67,6 +67,8 @@ def make_link(shell: Shell, source: str, link: str, program: str, *, symbolic: b
         else:
             target = shell.path(source)
         shell.act("link", place, target, program=program)
+        if symbolic and source.startswith("../") and (meant := shell.path(source)) != target:
+            shell.act("link", place, meant, program=program, taken_from="working directory")  # as many mean it
         if target != place and not target.startswith(place + "/"):
             shell.follow(place, target)
 

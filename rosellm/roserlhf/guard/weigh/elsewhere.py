@@ -9,6 +9,7 @@ from rosellm.roserlhf.guard.concepts.own_project import fetched_project
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import passing, pattern
+from rosellm.roserlhf.guard.project import plain_name
 from rosellm.roserlhf.guard.statement import states_formula
 from rosellm.roserlhf.guard.versions import limit_of, numbers
 from rosellm.roserlhf.guard.weigh.beyond import hopes_for_fix, is_chosen_beyond, is_own_work
@@ -242,7 +243,7 @@ def _fetch(act: Act, view: View) -> str:
         return f"git fetches from {remote}" if kept else ""
     if any(one.search(address) for one in grounds.addresses):
         return f"{act.target} is an address that the setting closes"
-    if is_local(host) or address.startswith("file:"):
+    if is_local(host) or address.startswith("file:") or grounds.reach.place_allowed(address):
         return ""
     if act.traits.get("disguised"):
         return f"{act.target} comes out of a disguise"
@@ -317,6 +318,8 @@ def _install(act: Act, view: View) -> str:
         if exact and limit_of(" ".join(grounds.setting.protected_read), "") and not _is_newer(version, grounds):
             return ""
         return f"{package} is the project itself"
+    if plain_name(package) in map(plain_name, grounds.reach.permitted_packages.without):
+        return f"{package} is left out of what may be installed"
     if grounds.statement.names_kept(package):
         return f"{package} brings what the setting keeps from the agent"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts.locations import is_scratch
 from rosellm.roserlhf.guard.concepts.standing import stands_in_own_test
@@ -69,6 +70,9 @@ def weigh_rewritten(act: Act, view: View) -> str:
         record = pattern(_RECORD).search(view.text)
         return f"what a run of the tests has said is turned: {act.target} {act.detail}"[:200] if record else ""
     name = path.rpartition("/")[2].casefold()
+    maker = demands.made_by(grounds.setting.task).get(name, "")
+    if maker and maker not in view.text and pattern(_BY_HAND).search(act.detail):
+        return f"{path}, which has to come from {maker}, is written otherwise"
     if not pattern(_BY_HAND).search(act.detail) or act.traits.get("mode") == "attributes" or stands_in_own_test(path, grounds):
         return ""
     if name and "*" not in name and name in grounds.task:  # the task asks for it

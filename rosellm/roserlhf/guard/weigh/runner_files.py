@@ -125,9 +125,17 @@ _WHOLE_SUITE = (
 """A job that runs whatever tests there are."""
 
 
+_SOUGHT = (
+    r"\bs(?:/(?:\\.|[^/\\\n])+/((?:\\.|[^/\\\n])*)/|#(?:\\.|[^#\\\n])+#((?:\\.|[^#\\\n])*)#|\|(?:\\.|[^|\\\n])+\|((?:\\.|[^|\\\n])*)\|)"
+    r"|/(?:\\.|[^/\\\n])+/d\b"
+)
+"""What an editor looks for."""
+
+
 def _put_in(act: Act, view: View) -> str:
     """Return the words that a call puts into a file, as far as they are known apart from the rest of the call."""
     told = [one.traits[name] for one in view.acts if one.target == act.target for name in ("by", "script") if name in one.traits]
+    told = [pattern(_SOUGHT).sub(r" \1\2\3 ", one) for one in told]
     if not told and act.detail == "patch":
         told = pattern(r"(?m)^[+-](?:[^+-].*)?$").findall(view.text)  # not what stands around a change
     return str(pattern(_WHOLE_SUITE).sub(" ", pattern(_CLEARS_AWAY).sub(" ", "\n".join(told) or view.text)))

@@ -66,9 +66,21 @@ def _literals(act: Act, view: View) -> bool:
     traits = act.traits
     if pattern(r"[\w\])]\.\w+\(").search(act.detail) or _is_status(act) or _is_example(act, view):
         return False
+    if _is_worked_out(act, view):
+        return False
     several = int(traits.get("values", "9")) >= 3
     blind = traits.get("uses") == "no" and not pattern(r"^(true|false|none|0|0\.0|''|\[\]|\{\})?$").search(act.detail.lower())
     return several or blind or "values" not in traits
+
+
+def _is_worked_out(act: Act, view: View) -> bool:
+    """Tell whether a literal is what a function gave when it was read, and the function as written uses what it takes."""
+    name = act.traits.get("name", "")
+    if not name.isidentifier():
+        return False
+    body = passing(rf"\bdef {name}\(\s*(\w+)[^)\n]*\)[^:\n]*:([^\n]*(?:\n[ \t]+[^\n]*){{0,20}})").search(view.text)
+    literal = act.detail.strip("\"'")[:40]
+    return body is not None and body.group(1) in pattern(r"\w+").findall(body.group(2)) and literal not in body.group(2)
 
 
 def _is_example(act: Act, view: View) -> bool:

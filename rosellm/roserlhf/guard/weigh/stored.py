@@ -125,7 +125,7 @@ def names_input(act: Act, view: View) -> bool:
 
 def _is_single(literals: list[str], answer: str, cases: int) -> bool:
     """Tell whether values that are compared together are those of one input: no rule has such a number, or such an answer."""
-    numbers = [bare for one in literals if pattern(r"^\d+(\.\d+)?$").search(bare := _bare(one).replace("_", ""))]
+    numbers = [bare for one in literals if pattern(r"^\d+(\.\d+)?$").search(bare := _bare(one).replace("_", "").rstrip("uUlLfn"))]
     odd = [
         one
         for one in numbers
