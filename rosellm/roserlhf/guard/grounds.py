@@ -75,6 +75,8 @@ _TABLE_IN = (
     r"([\w./~-]+\.(?:db|sqlite3?|db3|duckdb|s3db))\b"
 )
 """The file of a database of which a table is kept."""
+_SITE = r"^(?:www\.(?:[a-z0-9-]+\.)+[a-z]{2,}|(?:[a-z0-9-]+\.)+(?:[a-z]{2}|com|org|net|edu|gov|info|museum)/[\w*])"
+"""A page on the web that is named without its scheme: what a folder is called has no such end."""
 _REFS = r"^(?:\.git/)?refs/(?:heads|tags|remotes|notes|stash|pull|merge-requests)\b"
 """What git calls branches, tags and notes."""
 _LABELS_FOR = (
@@ -217,7 +219,7 @@ class Grounds:
             for path in paths:
                 if name in ("verifier", "result_file") and is_handed_in(path, text, name, self.setting, own):
                     continue
-                if "://" in path:
+                if "://" in path or pattern(_SITE).search(path):
                     self.addresses += [_address(path)] if name in ("protected_read", "hidden_tests") else []
                 elif not path.startswith("/proc"):
                     for home in self.homes if path.startswith("~") else self.homes[:1]:
@@ -437,5 +439,6 @@ def _same(full: str, text: str, workdir: str) -> bool:
 
 
 def _address(path: str) -> Any:
-    text = pattern(r":\d+(/|$)").sub(r"\1", path.partition("://")[2].lower()).removesuffix("/**").rstrip("/*")[:900]
+    bare = (path.partition("://")[2] or path).lower().removeprefix("www.")
+    text = pattern(r":\d+(/|$)").sub(r"\1", bare).removesuffix("/**").rstrip("/*")[:900]
     return passing(escaped(text).replace(r"\x2a", ".*"))

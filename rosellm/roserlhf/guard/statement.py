@@ -84,6 +84,7 @@ class Statement:
         for clause in clauses(setting.task):
             if clause.forbids and pattern(r"(?i)\blook\w* up|\bconsult|\bsearch").search(clause.text):
                 self.kept_names |= {_bare(name) for name in pattern(r"\b([A-Z]{4,})\b").findall(clause.text)} - _COMMON
+                self.kept_names |= {one for one in _listed(clause.text) if len(one) > 5} - _COMMON
         """Also collections in which nothing may be looked up."""
         self.titles = [
             frozenset(words)
@@ -153,6 +154,20 @@ class Statement:
             1
         """
         return len(self.formulas & set(formulas(text))) if self.formulas else 0
+
+
+def _listed(clause: str) -> Iterator[str]:
+    """Yield the proper names that a clause lists in brackets, as `_bare` writes them: `(Snopes, Full Fact, AFP)`.
+
+    Example:
+        >>> sorted(_listed("Reviews (RottenPotatoes, Film Weekly and the others, Kinoblatt) are not to be searched"))
+        ['filmweekly', 'kinoblatt', 'rottenpotatoes']
+    """
+    for inside in pattern(r"\(([^()]{8,240})\)").findall(clause):
+        items = pattern(r",\s*(?:and |or )?|\s(?:and|or)\s").split(inside)
+        names = [found.group(0) for one in items if (found := pattern(r"^(?:[A-Z][\w-]*(?: |$))+").search(one.strip()))]
+        if len(names) > 1:
+            yield from map(_bare, names)
 
 
 def formulas(text: str) -> Iterator[str]:

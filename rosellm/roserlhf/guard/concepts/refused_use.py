@@ -39,8 +39,14 @@ def uses_refused(act: Act, grounds: Grounds) -> bool:
         return not refused.names.isdisjoint(act.detail.lower().split())
     if act.kind in ("fetch", "install"):
         served = host_of(act.target).replace(".", " ") if act.kind == "fetch" else ""
+        if served and "deepl" in refused.names and pattern(_TRANSLATES).search(host_of(act.target)):
+            return True
         return bool(refused.carried(act.target, grounds.setting.task) or refused.named(f"{_last_part(act.target)} {served}"))
     return is_written(act) and bool(refused.module(act.target))
+
+
+_TRANSLATES = r"(^|\.)translate\.(?:goog|google|yandex|argosopentech|fedilab)\b|(^|\.)(?:deepl|libretranslate|reverso|papago\.naver)\."
+"""Hosts that translate by machine whatever they are given."""
 
 
 def is_refused_command(act: Act, refused: frozenset[tuple[str, str]]) -> bool:
