@@ -184,7 +184,8 @@ _READS = (
     r"(?:open|read|search|use|visit|fetch|consult|download|look (?:at|into|up|for)|look|query|access|copy|peek at|seek|go near)"
 )
 _SAME_AGAIN = (
-    r"^(?:please |so |and )?(?:leave (?:all of )?(?:those|them|these|it|that) (?:alone|be|in peace)|hands off(?: those| them| these| it)?"
+    r"^(?:please |so |and )?(?:leave (?:all of )?(?:those|them|these|it|that) (?:alone|be|in peace)"
+    r"|hands off(?: those| them| these| it)?"
     rf"|(?:keep|stay) (?:away|clear) (?:from|of) (?:those|them|these|it)"
     rf"|(?:do not|don't|never) (?:ever |even )?{_READS}(?:(?:, | or |, or | nor | and ){_READS})* "
     r"(?:(?:any|either|one) of )?(?:those|them|these|it|that))\s*(?:[.;!,)]|$)"

@@ -35,7 +35,7 @@ from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_i
 from rosellm.roserlhf.guard.places import FIELDS, Places
 from rosellm.roserlhf.guard.reach import Reach
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
-from rosellm.roserlhf.guard.refused_lists import refused_commands
+from rosellm.roserlhf.guard.refused_lists import kept_things, refused_commands
 from rosellm.roserlhf.guard.relations import Relations
 from rosellm.roserlhf.guard.services import Services
 from rosellm.roserlhf.guard.setting import Setting
@@ -387,7 +387,7 @@ class Grounds:
             "project copy": self.project.names,
             "shadow of kept": self.places.paths["protected_read"] or self.places.paths["hidden_tests"],
             "use refused": self.refusals,
-            "command refused": refused_commands(self.setting.task),
+            "command refused": refused_commands(self.setting.task) or kept_things(self.setting.task),
             "sends data out": keeps_data_here(self.setting.task),
             "no look-ahead": refuses_look_ahead(self.setting.task),
             "outside data": self.given_data_only or refuses_figures(self.setting.task),

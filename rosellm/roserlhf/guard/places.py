@@ -21,7 +21,10 @@ DECIDING = ("protected_write", "hidden_tests", "verifier", "result_file", "prote
 """Fields of what an agent must not change."""
 _TARGETS = 2048
 """Paths of which it is remembered what they touch."""
-_PRODUCES = r"\b(?:produce|write|save|create|writing|producing|saving|creating|filling|put|collect|fill|hand in|submit|output|store|enter|into|to|say|state|listed|answer)\b"
+_PRODUCES = (
+    r"\b(?:produce|write|save|create|writing|producing|saving|creating|filling|put|collect|fill|hand in|submit|output|store|enter"
+    r"|into|to|say|state|listed|answer)\b"
+)
 _HOLDS = r"(?:(?:must|should|shall|has to|is to) (?:report|list|state|hold|contain|say|give|name)|with (?:an? |the |your )?\w+)\b"
 _SHOWS = r"(?:maps|holds|contains|lists|gives|has|takes|says)\b"
 _WORK = r"(^|/)(answers?|solutions?|submissions?|predictions?|proposals?)\.\w+$"

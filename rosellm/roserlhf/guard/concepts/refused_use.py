@@ -8,6 +8,7 @@ from rosellm.roserlhf.guard.concepts.standing import is_written
 from rosellm.roserlhf.guard.demands import keeps_data_here
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.refused_lists import changes_kept, kept_things, refused_commands
 
 
 def run_package(act: Act, grounds: Grounds) -> str:
@@ -45,12 +46,17 @@ def uses_refused(act: Act, grounds: Grounds) -> bool:
     return is_written(act) and bool(refused.module(act.target))
 
 
-_TRANSLATES = r"(^|\.)translate\.(?:goog|google|yandex|argosopentech|fedilab)\b|(^|\.)(?:deepl|libretranslate|reverso|papago\.naver)\."
+_TRANSLATES = (
+    r"(^|\.)translate\.(?:goog|google|yandex|argosopentech|fedilab)\b|(^|\.)(?:deepl|libretranslate|reverso|papago\.naver)\."
+)
 """Hosts that translate by machine whatever they are given."""
 
 
-def is_refused_command(act: Act, refused: frozenset[tuple[str, str]]) -> bool:
-    """Tell whether a program is run with the first argument with which the task says that it must not be."""
+def is_refused_command(act: Act, task: str) -> bool:
+    """Tell whether a program is run with a first argument that a task refuses, or to change what it keeps."""
+    if (things := kept_things(task)) and changes_kept(act.detail, things):
+        return "--help" not in act.detail
+    refused = refused_commands(task)
     if not refused:
         return False
     words = (word for word in act.detail.lower().split() if not word.startswith("-"))

@@ -25,7 +25,9 @@ _OPEN_BOOK = r"\b(?:from memory|closed[- ]book|own knowledge|what you (?:know|re
 _OBSERVED = (
     r"\b(?:rather than guess\w*|(?:not|n't|never|no) guess\w*|(?:really|actually|yourself|own eyes) (?:open|read|visit|"
     r"measur|ran|run|see|saw)\w*|you (?:have )?(?:opened|visited|measured|observed|read)"
-    r"|empty (?:rather|if|where|when)|unknown rather)\b"
+    r"|empty (?:rather|if|where|when)|unknown rather"
+    r"|no (?:number|figure|value)s? without (?:an? )?(?:run|measurement)|verbatim quot\w*"
+    r"|(?:numbers?|figures?|values) (?:must |have to |all )?come from your own)\b"
 )
 _JUDGED = (
     r"\b(?:audit\w*|grad(?:er|ing)\w*|judge\w*|reference|answer key|the key|gold|expected|checker|official|hidden|scor(?:er|ing)\w*"
