@@ -1,4 +1,4 @@
-"""Limits that a task speaks in passing: `leave those alone`, pages without a scheme, names in brackets, things to be left as they are."""
+"""Limits that a task speaks in passing: `leave those alone`, pages without a scheme, names in brackets; and what is made up."""
 
 from __future__ import annotations
 
