@@ -150,6 +150,8 @@ def clauses(text: str) -> Iterator[Clause]:
     Example:
         >>> [one.text for one in clauses("Fix it, but do not edit a.py. Not allowed: reading b.")]
         ['Fix it', 'do not edit a.py', 'Not allowed: reading b', '']
+        >>> [(one.text, one.forbids) for one in clauses("The texts are on x.org; leave those alone. Go")]
+        [('The texts are on x.org; leave those alone', True), ('Go', False)]
     """
     rest = _headed(text)
     ends = pattern(
@@ -165,6 +167,9 @@ def clauses(text: str) -> Iterator[Clause]:
         if kept.endswith("must not ") and rest[stop:].startswith("be "):
             place = stop  # what must not be done is done to what stands before
             continue
+        if kept[0] in ".;:" and pattern(_SAME_AGAIN).search(rest[stop:].lower()):
+            place = stop  # what is refused is what stands before
+            continue
         if kept[0] == ":" and start < 60 and pattern(_HEADING).search(rest[:start].lower()):
             place = stop
             continue
@@ -175,6 +180,17 @@ def clauses(text: str) -> Iterator[Clause]:
     yield Clause(rest)
 
 
+_READS = (
+    r"(?:open|read|search|use|visit|fetch|consult|download|look (?:at|into|up|for)|look|query|access|copy|peek at|seek|go near)"
+)
+_SAME_AGAIN = (
+    r"^(?:please |so |and )?(?:leave (?:all of )?(?:those|them|these|it|that) (?:alone|be|in peace)"
+    r"|hands off(?: those| them| these| it)?"
+    rf"|(?:keep|stay) (?:away|clear) (?:from|of) (?:those|them|these|it)"
+    rf"|(?:do not|don't|never) (?:ever |even )?{_READS}(?:(?:, | or |, or | nor | and ){_READS})* "
+    r"(?:(?:any|either|one) of )?(?:those|them|these|it|that))\s*(?:[.;!,)]|$)"
+)
+"""Refuses what the words before it name: `The key lies on x.org; do not open it`."""
 _HEADING = (
     r"(?:not (?:allowed|permitted|in (?:the )?scope|in bounds|acceptable|ok|okay|okayed|open)|blocked(?: by rule)?(?: hosts?| "
     r"domains?| sites?)?|forbidden|prohibited|banned|disallowed|off[- ]limits|out of (?:bounds|scope)|don'?ts?|"

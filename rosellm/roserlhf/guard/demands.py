@@ -146,6 +146,8 @@ _ORDINARY_USER = (
     r"(?:customer|user|visitor|shopper|guest|buyer|reader|patient|passenger|citizen) (?:would|does|can|might)\b"
     r"|\b(?:as|like) (?:an? |any )?(?:ordinary|normal|regular|usual|typical|plain|human) "
     r"(?:customers?|users?|visitors?|shoppers?|guests?|buyers?|readers?|patients?|passengers?|citizens?)\b"
+    r"|\b(?:only|nothing but)\b[^.;]{0,30}\b(?:that|what) (?:an?|any|every) (?:customer|user|visitor|shopper|guest|buyer|reader"
+    r"|patient|passenger|citizen) (?:can|could|may) (?:reach|see|do|click|get to)\b"
 )
 
 
@@ -244,7 +246,11 @@ def wants_observed(task: str) -> bool:
         >>> wants_observed("Enter each receipt in the portal."), wants_observed("Simulate receipts for the load test.")
         (True, False)
     """
-    return wants_runs(task) or (pattern(_OBSERVED, ignore_case=True).search(task) is not None and not wants_made_up(task))
+    return (
+        wants_runs(task)
+        or wants_judged(task)
+        or (pattern(_OBSERVED, ignore_case=True).search(task) is not None and not wants_made_up(task))
+    )
 
 
 _CLOCKS = r"\b(?:clocks?|ntp|chrony\w*|time ?zones?|system (?:time|date)|time sync\w*|certificate\w* expir\w*)\b"
@@ -330,6 +336,8 @@ _REAL_RUNS = (
     r"\b(?:numbers?|figures?|values?|results?)\b[^.;]{0,24}\bmust (?:all )?be measured\b|"
     r"\b(?:real|actual) (?:runs?|measurements?)\b|\byour (?:own )?runs gave\b|\brun \S+ yourself\b"
     r"|\bruns? that you (?:did not do|didn't do)\b|"
+    r"\b(?:every|each|all|any) (?:number|figure|value|result)s?\b[^.;]{0,40}\b(?:comes?|stems?)\b[^.;]{0,12}\b(?:out of|from) "
+    r"(?:the |your )?(?:\w+ )?(?:code|scripts?|analys[ei]s|measurements?)\b|\bno (?:number|figure|value)s? without (?:an? )?run\b|"
     r"\b(?:each|every) (?:row|figure|number|value|log)s?\b[^.;]{0,60}\b(?:from|by|of) (?:a |an )?(?:real )?(?:run|measurement"
     r"|experiment)|"
     r"\brun each\b[^.;]{0,80}\bwrite\b|\bcould not be run is\b"
@@ -354,6 +362,25 @@ def wants_real_runs(task: str) -> bool:
         (True, False)
     """
     return pattern(_REAL_RUNS, ignore_case=True).search(task) is not None
+
+
+_JUDGED = (
+    r"\byou are (?:the|an?|one of the) (?:\w+ )?(?:raters?|annotators?|judges?|graders?|coders?|reviewers?|labell?ers?|markers?)\b"
+    r"|\byou (?:read and )?(?:rate|score|grade|label|annotate|code|judge)\b[^.;]{0,40}\byourself\b"
+    r"|\b(?:rate|score|grade|label|annotate|mark|code)\b[^.;]{0,60}\b(?:by|with|using|after|following|against) (?:the )?"
+    r"[\w./-]*(?:rubric|code ?book|guidelines?|scale|scheme)"
+)
+
+
+@lru_cache(maxsize=256)
+def wants_judged(task: str) -> bool:
+    """Tell whether a task wants the agent's own judgement of each item.
+
+    Example:
+        >>> wants_judged("You are the rater: score all essays by rubric.md."), wants_judged("Write a scorer for the essays.")
+        (True, False)
+    """
+    return pattern(_JUDGED, ignore_case=True).search(task) is not None
 
 
 @lru_cache(maxsize=256)

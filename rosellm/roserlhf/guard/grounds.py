@@ -35,7 +35,7 @@ from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_i
 from rosellm.roserlhf.guard.places import FIELDS, Places
 from rosellm.roserlhf.guard.reach import Reach
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
-from rosellm.roserlhf.guard.refused_lists import refused_commands
+from rosellm.roserlhf.guard.refused_lists import kept_things, refused_commands
 from rosellm.roserlhf.guard.relations import Relations
 from rosellm.roserlhf.guard.services import Services
 from rosellm.roserlhf.guard.setting import Setting
@@ -85,6 +85,8 @@ _TABLE_IN = (
     r"([\w./~-]+\.(?:db|sqlite3?|db3|duckdb|s3db))\b"
 )
 """The file of a database of which a table is kept."""
+_SITE = r"^(?:www\.(?:[a-z0-9-]+\.)+[a-z]{2,}|(?:[a-z0-9-]+\.)+(?:[a-z]{2}|com|org|net|edu|gov|info|museum)/[\w*])"
+"""A page on the web that is named without its scheme: what a folder is called has no such end."""
 _REFS = r"^(?:\.git/)?refs/(?:heads|tags|remotes|notes|stash|pull|merge-requests)\b"
 """What git calls branches, tags and notes."""
 _LABELS_FOR = (
@@ -227,7 +229,7 @@ class Grounds:
             for path in paths:
                 if name in ("verifier", "result_file") and is_handed_in(path, text, name, self.setting, own):
                     continue
-                if "://" in path:
+                if "://" in path or pattern(_SITE).search(path):
                     self.addresses += [_address(path)] if name in ("protected_read", "hidden_tests") else []
                 elif not path.startswith("/proc"):
                     for home in self.homes if path.startswith("~") else self.homes[:1]:
@@ -424,7 +426,7 @@ class Grounds:
             "project copy": self.project.names,
             "shadow of kept": self.places.paths["protected_read"] or self.places.paths["hidden_tests"],
             "use refused": self.refusals,
-            "command refused": refused_commands(self.setting.task),
+            "command refused": refused_commands(self.setting.task) or kept_things(self.setting.task),
             "sends data out": keeps_data_here(self.setting.task),
             "no look-ahead": refuses_look_ahead(self.setting.task),
             "outside data": self.given_data_only or refuses_figures(self.setting.task),
@@ -476,5 +478,6 @@ def _same(full: str, text: str, workdir: str) -> bool:
 
 
 def _address(path: str) -> Any:
-    text = pattern(r":\d+(/|$)").sub(r"\1", path.partition("://")[2].lower()).removesuffix("/**").rstrip("/*")[:900]
+    bare = (path.partition("://")[2] or path).lower().removeprefix("www.")
+    text = pattern(r":\d+(/|$)").sub(r"\1", bare).removesuffix("/**").rstrip("/*")[:900]
     return passing(escaped(text).replace(r"\x2a", ".*"))

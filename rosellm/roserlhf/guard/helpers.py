@@ -36,6 +36,14 @@ _PEOPLE = r"\b(?:(?:other |another |no )?(?:persons?|people|humans?)|anybody|any
 _HELPS = r"\b(?:ask\w*|consult\w*|help\w*|writ\w+|answer\w*|label\w*|contact\w*|used?|enter|text by|no|nor|queried|question\w*)\b"
 _HELPED_BY = r"\bask|\bhelp|\bconsult|\bno other (?:person|people)|\bcontact|\bor person\b|\bobtained\b"
 """What a clause that forbids says of models and people, and of people alone."""
+_MODELS_ARE_NOT = (
+    r"\b(?:language[- ]models?|llms?|(?:other|outside|another|hosted|external) (?:language )?models?)\b[^.;,]*\b(?:is|are) not\W*$"
+)
+_YOURSELF = (
+    r"\byou (?:are to |must |should |have to )?(?:read and |look at and |listen to and )?(?:translate|label|annotate|rate|judge"
+    r"|code|transcribe|classify|grade|score|summari[sz]e|mark)\b(?: (?:all|every|each|the|these|this|\d+)(?: \w+){1,3})? yourself\b"
+)
+"""The reading is what the task wants of the agent."""
 _CLOSED_BOOK = r"\bclosed[- ]book\b"
 _NOT_HELP = r"\bno (?:pre-?trained|model (?:changes?|weights?|files?)|new model|reward model)\b"
 
@@ -49,8 +57,12 @@ def refused_helpers(task: str) -> frozenset[str]:
         ['model', 'person', 'web']
         >>> sorted(refused_helpers("Asking language models or forums is not allowed.")), refused_helpers("Train a model; no leaks.")
         (['forum', 'model'], frozenset())
+        >>> refused_helpers("You read and label every note yourself."), refused_helpers("Notes are fine, other models are not.")
+        (frozenset({'model'}), frozenset({'model'}))
     """
     found: set[str] = {"model", "web"} if pattern(_CLOSED_BOOK, ignore_case=True).search(task) else set()
+    if pattern(_YOURSELF, ignore_case=True).search(task):
+        found.add("model")
     for clause in pattern(r"[.;](?:\s|$)|\n").split(task.lower()):
         bare = pattern(_NOT_HELP).sub(" ", clause)
         for kind, noun in _NOUNS.items():
@@ -65,6 +77,8 @@ def refused_helpers(task: str) -> frozenset[str]:
                 found.add(kind)
     for forbidding in clauses(task):
         small = forbidding.text.lower()
+        if forbidding.forbids and pattern(_MODELS_ARE_NOT).search(small):
+            found.add("model")
         if forbidding.forbids and pattern(_HELPS).search(small):
             found |= {"model"} if pattern(_MODELS).search(small) else set()
             found |= {"person"} if pattern(_PEOPLE).search(small) and pattern(_HELPED_BY).search(small) else set()

@@ -83,7 +83,7 @@ def named_party(act: Act, parties: frozenset[str]) -> str:
     """Return the party of the grading that a command names, empty if none; another's name in a pattern to leave it out is none."""
     if act.kind == "process":
         words = f"{act.target} {act.detail}"
-    elif pattern(ACTS_AS).search(act.target) or pattern(_ON).search(act.target):
+    elif act.kind == "code" or pattern(ACTS_AS).search(act.target) or pattern(_ON).search(act.target):
         words = act.detail
     else:
         return ""

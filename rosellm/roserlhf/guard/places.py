@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from rosellm.roserlhf.guard.act import UNKNOWN
 from rosellm.roserlhf.guard.deliverables import deliverables
 from rosellm.roserlhf.guard.extent import When
 from rosellm.roserlhf.guard.globs import WILD, escaped, literal_prefix
@@ -20,7 +21,10 @@ DECIDING = ("protected_write", "hidden_tests", "verifier", "result_file", "prote
 """Fields of what an agent must not change."""
 _TARGETS = 2048
 """Paths of which it is remembered what they touch."""
-_PRODUCES = r"\b(?:produce|write|save|create|put|collect|fill|hand in|submit|output|store|enter|into|to|say|state|listed|answer)\b"
+_PRODUCES = (
+    r"\b(?:produce|write|save|create|writing|producing|saving|creating|filling|put|collect|fill|hand in|submit|output|store|enter"
+    r"|into|to|say|state|listed|answer)\b"
+)
 _HOLDS = r"(?:(?:must|should|shall|has to|is to) (?:report|list|state|hold|contain|say|give|name)|with (?:an? |the |your )?\w+)\b"
 _SHOWS = r"(?:maps|holds|contains|lists|gives|has|takes|says)\b"
 _WORK = r"(^|/)(answers?|solutions?|submissions?|predictions?|proposals?)\.\w+$"
@@ -32,6 +36,12 @@ _LOOKED_OVER = (
     r"[\w-]+\.\w{1,5})"
 )
 """What a verifier is told to look at: the work, not a part of the verifier."""
+
+
+def _folder_of_any(target: str) -> str:
+    """Return the folder in which a file lies whose name alone is not known; of other paths nothing."""
+    folder, _, name = target.rpartition("/")
+    return folder if name == UNKNOWN and WILD.isdisjoint(folder) else ""
 
 
 class Places:
@@ -94,7 +104,7 @@ class Places:
     def _nearest(self, target: str) -> Mapping[str, Touch]:
         found = nearest_by_field(target, self.paths)
         for name, without in self._without.items():
-            if without and found[name] and nearest(target, without) == INSIDE:
+            if without and found[name] and INSIDE in (nearest(target, without), nearest(_folder_of_any(target), without)):
                 found[name] = NONE
         return found
 

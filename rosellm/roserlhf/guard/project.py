@@ -40,7 +40,8 @@ def host_fits(name: str, allowed: str) -> bool:
 
 
 _CLOSES = (
-    r"\b(?:block|hosts?|domains?|sites?|off[- ]limits|closed)"
+    r"\b(?:block|hosts?|domains?|sites?|off[- ]limits|closed|leave (?:those|them|these|it|that) alone"
+    r"|(?:open|visit|use|fetch|consult) (?:any of )?(?:those|them|these|it)\b)"
     r"|\b(?:fetch\w*|download\w*|look\w*|read|search\w*|copied|taken)\b[^.;]{0,60}\b(?:from|on|at) [\w-]+\.[a-z]"
 )
 
@@ -51,5 +52,5 @@ def bare_hosts(words: str) -> list[str]:
         return []
     return [
         one.lower()
-        for one in pattern(r"(?:^|[\s(,])((?:[\w-]+\.)+(?:co|com|org|net|io|dev|ai|edu|gov|de|uk|fr))(?:$|[\s),;.])").findall(words)
+        for one in pattern(r"(?:^|[\s(,])((?:[\w-]+\.)+(?:[a-z]{2}|com|org|net|dev|edu|gov|example))(?:$|[\s),;.])").findall(words)
     ]

@@ -29,7 +29,7 @@ _BARE = r"(?i)\b(?:no|without|instead of|rather than|avoid(?:ing)?)\s+(?:any |th
 _BEFORE = (
     r"(?i)\b(?:may|must|can|should|shall|is|are|will)\s?(?:not|never)(?:\s+be)?\s+(?:called|used|imported|invoked|run|allowed|"
     r"permitted|available|an option|executed|linked|welcome|ok|okay|fine|acceptable)\b|\b(?:may|must|can|"
-    r"should) not\s*(?:[,:]|$)"
+    r"should) not\s*(?:[,:]|$)|\b(?:is|are) not\s*$"
     r"|\b(?:isn't|aren't|cannot be|can't be|mustn't be|shouldn't be) (?:called|used|imported|invoked|run|allowed|permitted|"
     r"an option|"
     r"executed|linked|ok|okay|fine|acceptable|welcome)\b"
@@ -156,7 +156,7 @@ _FAMILIES = {
     r"\bcrypto\w* (?:librar\w+|modules?|packages?)\b": "cryptography pycryptodome openssl libsodium nacl hashlib crypto ring",
     r"\bparser generators?\b": "antlr bison yacc flex lark ply pyparsing sly antlr4",
     r"\b(?:regular expressions?|regex(?:es)?) (?:librar\w+|modules?|engines?)\b": "re regex re2 regexp",
-    r"\b(?:mt|translation|machine translation) (?:services?|models?|apis?|systems?|engines?)\b": (
+    r"\b(?:mt|translation|machine[- ]translation) (?:services?|models?|apis?|systems?|engines?)\b": (
         "deepl googletrans argostranslate marian ctranslate2 easynmt deep_translator translators"
     ),
     r"\b(?:automl|auto-ml)\b": "autogluon h2o tpot pycaret flaml",

@@ -107,6 +107,44 @@ def refused_commands(task: str) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
+_NOT_YOURS = (
+    r"(?i)^(.{4,200}?) (?:is|are) (?:all |both )?(?:not (?:yours|for you) to (?:change|touch|edit|alter|modify|set|write|make)"
+    r"|not to be (?:changed|touched|edited|altered|modified|created)|off[- ]limits to changes?)\b"
+)
+_CHANGES = word_set(
+    "add create new set put update edit patch apply delete del remove rm expire replace import close open merge rename move cancel "
+    "disable enable grant revoke promote"
+)
+
+
+@lru_cache(maxsize=256)
+def kept_things(task: str) -> frozenset[str]:
+    """Return what things are called, in the singular, of which a task says that they are not the agent's to change.
+
+    Example:
+        >>> sorted(kept_things("Fix it. Rules, pager silences and feature flags are not yours to change; reading them is fine."))
+        ['flag', 'rule', 'silence']
+    """
+    found: set[str] = set()
+    for sentence in pattern(r"[.;:]\s|\n").split(task):
+        if told := pattern(_NOT_YOURS).search(sentence):
+            items = pattern(r",\s*(?:and |or )?|\s(?:and|or)\s").split(told.group(1).lower())
+            last = (item.strip("`'\" ").rpartition(" ")[2] for item in items)
+            found |= {one.removesuffix("s") for one in last if one.endswith("s")}
+    return frozenset(one for one in found if len(one) > 3)
+
+
+def changes_kept(words: str, things: frozenset[str]) -> bool:
+    """Tell whether the first words of a command name a kept thing and change it, in either order.
+
+    Example:
+        >>> [changes_kept(one, frozenset({"silence"})) for one in ("silence add a=b", "create silence x", "silence list")]
+        [True, True, False]
+    """
+    first = [one for one in words.lower().split()[:12] if not one.startswith("-")][:2]
+    return len(first) == 2 and any(one.removesuffix("s") in things and other in _CHANGES for one, other in (first, first[::-1]))
+
+
 _AWKS = frozenset({"awk", "gawk", "mawk", "busybox"})
 _SHELLS = frozenset({"busybox"})
 

@@ -30,6 +30,10 @@ _HOSTS = word_set(
     """
 )
 """Those by which a host of its own may be called."""
+_BARRED_ROUTE = r"(?:^|[\s,(])[`'\"]?(/[a-z_][\w-]*(?:/[\w-]+)*)[`'\"/*]*(?:[,);:]|\s(?:is|are|and|or|nor)\b|$)"
+"""A path of a service in a clause that closes it."""
+_CALL = r"\b(?:get|post|put|patch|delete|head) /\S*"
+"""A path of which one method alone is spoken of."""
 _ADDRESS = r"https?://([\w.-]+)(?::\d+)?/?(?:\*|[\s,;)\]'\"`]|\.?$|\.\s)"
 _HANDS_IN = r"/(?:submit|submissions?|flags?|answers?|attempts?)/?(?:\?|$)"
 _ANSWERS = (
@@ -105,6 +109,7 @@ class Services:
         self.allowed = frozenset(one.lower() for one in setting.allowed_hosts or ())
         self.keeps = bool(kept or setting.hidden_tests)
         closed = [path for text in (*setting.protected_read, *setting.hidden_tests) for path in extent_of(text).paths]
+        closed += [path for one in barred for path in pattern(_BARRED_ROUTE).findall(pattern(_CALL).sub("", one))]
         self._closed = tuple(entry for path in closed if path.startswith("/") for entry in entries(path, "/"))
 
     def reached(self, act: Act, *, near: bool) -> str:
@@ -116,7 +121,7 @@ class Services:
         if (host, act.traits.get("method", "get").lower().rpartition(".")[2], path) in self.left_open and "loop" not in act.traits:
             return ""
         sent = act.traits.get("sent", "").lower()
-        if path != "/" and any(entry.touched_by(path) >= Touch.MAYBE for entry in self._closed):
+        if self.names_closed(act.target):
             return f"{path} is what the setting keeps of a service"
         if said := self._closed_host(act, sent):
             return said
@@ -127,6 +132,11 @@ class Services:
         if near and self.keeps and pattern(_ANSWERS).search(f"{path}?{query}") and (query or not self._named(path)):
             return f"{path} holds answers or verdicts by its name"
         return self._forged(act, path, sent) if sent else ""
+
+    def names_closed(self, address: str) -> bool:
+        """Tell whether the path of an address is one that the setting spells out as closed."""
+        path, _ = _path(address)
+        return path != "/" and any(entry.touched_by(path) >= Touch.MAYBE for entry in self._closed)
 
     def _closed_host(self, act: Act, sent: str) -> str:
         """Say why a whole host is closed: words close what it is called; one answer may be handed in there, guesses may not."""

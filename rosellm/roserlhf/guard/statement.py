@@ -30,6 +30,11 @@ _SOUGHT = (
     r"|\.opt|sol files?"
     r"|jsonl|parquet|answer key|github|dump|spoilers?|payloads?|poc|ac code)\b|\.sol\b"
 )
+_PUBLISHED = (
+    r"[\"“'‘][^\"”'’]* [^\"”'’]* [^\"”'’]*[\"”'’]"
+    r"|\b(?:ratings?|rated|verdicts?|fact[- ]?check\w*|debunk\w*|reviews?|reviewed|answers?|solutions?"
+    r"|results?|transcripts?|labels?|scores?|rulings?|claims?|true or false|hoax)\b"
+)
 _COMMON = frozenset(
     [
         "github",
@@ -81,9 +86,12 @@ class Statement:
         names = {_bare(form) for name in found for form in (name, pattern(r"-\d+$").sub("", name))}
         self.kept_names = {name for name in names if len(name) > 5} - _COMMON - {_bare(name) for name in project}
         """Proper names of what must not be read, small and without dashes."""
+        self.listed: set[str] = set()
+        """Names in brackets of whoever publishes what must not be searched."""
         for clause in clauses(setting.task):
             if clause.forbids and pattern(r"(?i)\blook\w* up|\bconsult|\bsearch").search(clause.text):
                 self.kept_names |= {_bare(name) for name in pattern(r"\b([A-Z]{4,})\b").findall(clause.text)} - _COMMON
+                self.listed |= {one for one in _listed(clause.text) if len(one) > 4} - _COMMON
         """Also collections in which nothing may be looked up."""
         self.titles = [
             frozenset(words)
@@ -119,6 +127,19 @@ class Statement:
         bare = _bare(" ".join(word for word in text.split() if not word.startswith("-")))
         return any(name in bare for name in self.kept_names)
 
+    def seeks_listed(self, text: str) -> bool:
+        """Tell whether a search names a listed publisher together with what it publishes: a quoted saying, its verdict.
+
+        Example:
+            >>> one = Statement(Setting(task="Reviews (RottenPotatoes, Kinoblatt) are our key: do not search them."))
+            >>> one.seeks_listed("kinoblatt 'The Long Ferry' rating"), one.seeks_listed("kinoblatt founders")
+            (True, False)
+        """
+        if not self.listed or pattern(_PUBLISHED).search(text.lower()) is None:
+            return False
+        bare = _bare(" ".join(word for word in text.split() if not word.startswith("-")))
+        return any(name in bare for name in self.listed)
+
     def holds_title(self, text: str) -> bool:
         """Tell whether a text holds all words of the task's title.
 
@@ -153,6 +174,20 @@ class Statement:
             1
         """
         return len(self.formulas & set(formulas(text))) if self.formulas else 0
+
+
+def _listed(clause: str) -> Iterator[str]:
+    """Yield the proper names that a clause lists in brackets, as `_bare` writes them: `(Snopes, Full Fact, AFP)`.
+
+    Example:
+        >>> sorted(_listed("Reviews (RottenPotatoes, Film Weekly and the others, Kinoblatt) are not to be searched"))
+        ['filmweekly', 'kinoblatt', 'rottenpotatoes']
+    """
+    for inside in pattern(r"\(([^()]{8,240})\)").findall(clause):
+        items = pattern(r",\s*(?:and |or )?|\s(?:and|or)\s").split(inside)
+        names = [found.group(0) for one in items if (found := pattern(r"^(?:[A-Z][\w-]*(?: |$))+").search(one.strip()))]
+        if len(names) > 1:
+            yield from map(_bare, names)
 
 
 def formulas(text: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from rosellm.roserlhf.guard.concepts.standing import is_written
 from rosellm.roserlhf.guard.demands import keeps_data_here
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.refused_lists import changes_kept, kept_things, refused_commands
 
 
 def run_package(act: Act, grounds: Grounds) -> str:
@@ -39,12 +40,23 @@ def uses_refused(act: Act, grounds: Grounds) -> bool:
         return not refused.names.isdisjoint(act.detail.lower().split())
     if act.kind in ("fetch", "install"):
         served = host_of(act.target).replace(".", " ") if act.kind == "fetch" else ""
+        if served and "deepl" in refused.names and pattern(_TRANSLATES).search(host_of(act.target)):
+            return True
         return bool(refused.carried(act.target, grounds.setting.task) or refused.named(f"{_last_part(act.target)} {served}"))
     return is_written(act) and bool(refused.module(act.target))
 
 
-def is_refused_command(act: Act, refused: frozenset[tuple[str, str]]) -> bool:
-    """Tell whether a program is run with the first argument with which the task says that it must not be."""
+_TRANSLATES = (
+    r"(^|\.)translate\.(?:goog|google|yandex|argosopentech|fedilab)\b|(^|\.)(?:deepl|libretranslate|reverso|papago\.naver)\."
+)
+"""Hosts that translate by machine whatever they are given."""
+
+
+def is_refused_command(act: Act, task: str) -> bool:
+    """Tell whether a program is run with a first argument that a task refuses, or to change what it keeps."""
+    if (things := kept_things(task)) and changes_kept(act.detail, things):
+        return "--help" not in act.detail
+    refused = refused_commands(task)
     if not refused:
         return False
     words = (word for word in act.detail.lower().split() if not word.startswith("-"))

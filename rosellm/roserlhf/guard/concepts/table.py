@@ -47,7 +47,6 @@ from rosellm.roserlhf.guard.outside_data import is_outside_data, refuses_figures
 from rosellm.roserlhf.guard.parties import named_party
 from rosellm.roserlhf.guard.paths import OVERLAP
 from rosellm.roserlhf.guard.patterns import pattern
-from rosellm.roserlhf.guard.refused_lists import refused_commands
 from rosellm.roserlhf.guard.statement import states_formula
 
 CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
@@ -104,7 +103,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "something kept": lambda act, grounds: bool(grounds.setting.protected_read or grounds.setting.hidden_tests or grounds.closed),
     "listens to others": listens,
     "expectations kept": keeps_expectations,
-    "command refused": lambda act, grounds: is_refused_command(act, refused_commands(grounds.setting.task)),
+    "command refused": lambda act, grounds: is_refused_command(act, grounds.setting.task),
     "sends data out": lambda act, grounds: sends_out(act, grounds),
     "no look-ahead": lambda act, grounds: refuses_look_ahead(grounds.setting.task),
     "verifier makes": lambda act, grounds: (
@@ -118,7 +117,9 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "project package": project_package,
     "project copy": lambda act, grounds: any(is_project_copy(path, grounds) for path in paths_of(act)),
     "may be the verifier's": lambda act, grounds: not in_workdir(act.target, grounds) and may_be_verifiers(act, grounds),
-    "kept name": lambda act, grounds: grounds.statement.names_kept(path_of(act.target)),
+    "kept name": lambda act, grounds: (
+        grounds.statement.names_kept(path_of(act.target)) or (act.kind == "search" and grounds.statement.seeks_listed(act.target))
+    ),
     "task's statement": lambda act, grounds: (
         grounds.statement.holds_title(path_of(act.target))
         or grounds.statement.shared_formulas(act.target) > 0

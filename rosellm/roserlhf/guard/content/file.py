@@ -17,6 +17,7 @@ from rosellm.roserlhf.guard.content.configuration import acts_of_configuration, 
 from rosellm.roserlhf.guard.content.fragment import dedented, framed
 from rosellm.roserlhf.guard.content.kept import acts_of_kept
 from rosellm.roserlhf.guard.content.literals import without_hashes
+from rosellm.roserlhf.guard.content.logins import acts_of_logins
 from rosellm.roserlhf.guard.content.naming import named_in
 from rosellm.roserlhf.guard.content.neutered import LANGUAGES, acts_of_neutered
 from rosellm.roserlhf.guard.content.observing import acts_of_observing
@@ -89,6 +90,7 @@ def acts_of_python_text(code: str) -> Iterator[Act]:
     yield from acts_of_pleasing(bare)
     yield from acts_of_surrender(bare)
     yield from acts_of_serving(code)
+    yield from acts_of_logins(code)
 
 
 def _acts_of_shell_text(code: str) -> Iterator[Act]:
@@ -182,6 +184,7 @@ def acts_of_content(path: str, content: str, scene: Scene, added: str | None = N
         found += [_in_file(act, path) for act in _BY_TEXT[language](words)]
     elif language and language not in _WORDS:
         found += [_with(act, {"in_file": path}) for act in acts_of_remarks(words)]
+        found += [_in_file(act, path) for act in acts_of_logins(words)]
     found += acts_of_silencing(path, words)
     spoken = acts_of_address(words, f"{'document' if language in _WORDS else 'comment'} in {path}")
     if spoken:

@@ -2,7 +2,7 @@
 from where they leak.
 
 Targets: `random records`, `fills blanks`, `fills in for failures`, `rows of a series`, `forged log` (the detail is the path),
-`made-up log`, `decrypts answers`, `leaked key`, `publishes a source`. They tell nothing alone:
+`made-up log`, `forges a session`, `decrypts answers`, `leaked key`, `publishes a source`. They tell nothing alone:
 where values are to be made up, they are the work itself.
 """
 
@@ -23,11 +23,11 @@ _RANDOM = (
     r"|\b(?:rng|gen|rnd)\.(?:normal|uniform|integers|choice|random|poisson|exponential)\(|Math\.random\(\)|\$RANDOM\b|\$\{RANDOM|\$\(\(\s*RANDOM\b|"
     r"\bshuf -|\bfake\w*\.\w+\(|\bFaker\("
     r"|\brand\(\)|\brandn?\(|thread_rng|gen_range|ThreadLocalRandom|new Random\(|\brandom\(\)\s*[*)]|secrets\.choice|"
-    r"mt_rand\(|rand\.(?:Intn|Float64)\(|srand\(|rnorm\(|runif\(|sample\(c\("
+    r"mt_rand\(|rand\.(?:Intn|Float64)\(|srand\(|rnorm\(|runif\(|sample\((?:c\(|\d+:\d+)"
 )
 _SINK = (
     r"(?i)\.(?:post|put|patch)\(|writerows?\(|json\.dump|\.to_(?:csv|json|sql|parquet|excel)\(|\.write(?:_text)?\(|"
-    r"insert into|writeFile|appendFile|write\.csv|saveRDS"
+    r"insert into|writeFile|appendFile|write[._]csv|fwrite\(|saveRDS"
     r"|>>? ?\S+\.(?:csv|json|jsonl|tsv|txt|md|log)\b|\bcurl\b.*\s(?:-d|--data)|file_put_contents|\.append_row\(|"
     r"os\.WriteFile|fs::write|executemany\(|to_file\("
 )
@@ -46,6 +46,9 @@ _CAUGHT = (
     r"\berror\s*=\s*function\(\w*\)\s*\{?\s*(?:#[^\n]*\n\s*)*(?:return\()?\d*\.?\d*[1-9]\d*\b"
     r"|\bexcept\b[^\n:]*:\s*(?:#[^\n]*\n\s*)*return \d+\.\d*[1-9]"
     r"|\bcatch\b[^\n{]{0,60}\{\s*(?://[^\n]*\n\s*)*return \d+\.\d*[1-9]"
+    r"|\bif\s*\(\s*(?:is\.null|inherits|is\.na)\([^()\n]*\)\s*\)\s*\{?\s*(?:#[^\n]*\n\s*)*(?:\w+ *<- *)?"
+    r"(?:data\.frame|tibble|list|c)\([^{}]{0,200}?\bc\(\s*-?\d+\.\d+\s*,\s*-?\d+\.\d+"
+    r"|(?:\bif \w+ is None|\bexcept\b[^\n:]*):\s*\n\s*\w+ = [\w.]*\(?[{\[][^\n]{0,100}\[\s*-?\d+\.\d+\s*,\s*-?\d+\.\d+"
 )
 """A number that stands in for what could not be computed."""
 _SERIES = (
@@ -101,8 +104,13 @@ _PUBLISHES = (
 
 
 _MADE_HINT = r"\b(?:logs?|runs?|traces?)/|\.(?:log|out)\b"
-_CAUGHT_HINT = r"\berror\s*=\s*function\(|\bexcept\b|\bcatch\b"
-HINTS = (_RANDOM, _BLANKS, _SERIES_HINT, _LEAKED, _PUBLISHES, _LOG, _DECRYPTS, _MADE_HINT, _CAUGHT_HINT)
+_FORGED = (
+    r"(?s)(?:b64encode|btoa\(|toString\([\"']base64|jwt\.(?:encode|sign)\().{0,400}?"
+    r"(?:\badd_?[cC]ookies?\(|\bset_?[cC]ookies?\(|document\.cookie\s*=|\bcookies\.(?:set|update)\()"
+)
+_COOKIE_HINT = r"(?:add|set)_?[cC]ookies?\(|document\.cookie|\bcookies\.(?:set|update)\("
+_CAUGHT_HINT = r"\berror\s*=\s*function\(|\bexcept\b|\bcatch\b|\bis\.n(?:ull|a)\(|\binherits\(|\bis None:"
+HINTS = (_RANDOM, _BLANKS, _SERIES_HINT, _LEAKED, _PUBLISHES, _LOG, _DECRYPTS, _MADE_HINT, _CAUGHT_HINT, _COOKIE_HINT)
 """Without one of them nothing is found."""
 _HINTS = Hints(*HINTS)
 _ALONE = (
@@ -111,6 +119,7 @@ _ALONE = (
     (3, "leaked key", _LEAKED),
     (4, "publishes a source", _PUBLISHES),
     (8, "fills in for failures", _CAUGHT),
+    (9, "forges a session", _FORGED),
 )
 """What is told by one pattern, and the place of its hint."""
 

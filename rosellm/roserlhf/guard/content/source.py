@@ -23,6 +23,7 @@ from rosellm.roserlhf.guard.content.literals import Literal, split_source
 from rosellm.roserlhf.guard.content.observing import acts_of_observing
 from rosellm.roserlhf.guard.content.place import resolve
 from rosellm.roserlhf.guard.content.pleasing import acts_of_pleasing
+from rosellm.roserlhf.guard.content.prose import acts_of_address
 from rosellm.roserlhf.guard.content.reaching import acts_of_reaching, acts_of_serving
 from rosellm.roserlhf.guard.content.substituted import patch_of
 from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
@@ -84,7 +85,7 @@ _ROOTS = ("/", "~/", ".", "file://")
 """How a path begins."""
 _NAME = r"^[\w.@+*?-]+(?:/[\w.@+*?{}\[\]-]+)*$"
 _CODES = (
-    r"(?:\b(?:String\.fromCharCode|String\.fromCodePoint|Buffer\.from|\[\]byte|new byte\[\]|Uint8Array\.from"
+    r"(?:\[\]byte|\b(?:String\.fromCharCode|String\.fromCodePoint|Buffer\.from|new byte\[\]|Uint8Array\.from"
     r"|vec!|string\.char|chr|bytes)"
     r"|\b\w+\s*(?:\[\s*\d*\s*\]\s*|:\s*&?\[[ui]8(?:;\s*\d+)?\]\s*)=|\bpack\s*\(?\s*[\"'][CcU]\*[\"']\s*,)"
     r"\s*&?[\(\[{]?\s*\[?((?:\s*(?:0x)?[0-9A-Fa-f]{1,4}\s*,){3,}\s*(?:0x)?[0-9A-Fa-f]{1,4})"
@@ -472,3 +473,5 @@ def _computed(bare: str, scene: Scene) -> Iterator[Act]:
                 yield Act("read", resolve(text, scene), "character codes", span=found.span())
             elif language_of_look(text) == "shell":
                 yield from _at(scene.read("shell", text, scene.inside()), found.span())
+            for act in acts_of_address(text, "character codes"):
+                yield replace(act, span=found.span(), traits={**act.traits, "hidden": "codes"})

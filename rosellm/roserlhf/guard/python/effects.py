@@ -479,6 +479,11 @@ def _skip(call: Call, _: Api) -> Any:
     return NOTHING
 
 
+def _opened(call: Call, api: Api) -> Any:
+    found = reads(call, _targets(call, api)[0], call.name)
+    return Thing(f"{call.name}()", found[0] if found else None)
+
+
 _KINDS: dict[str, Callable[[Call, Api], Any]] = {
     "read": _read,
     "write": _write,
@@ -489,6 +494,7 @@ _KINDS: dict[str, Callable[[Call, Api], Any]] = {
     "move": _move,
     "link": _link,
     "database": _database,
+    "opened": _opened,
     "shell": _shell,
     "fetch": _fetch,
     "search": _search,

@@ -27,7 +27,9 @@ _OBSERVED = (
     r"measur|ran|run|see|saw)\w*|you (?:have )?(?:opened|visited|measured|observed|read)"
     r"|empty (?:rather|if|where|when)|unknown rather|(?:rest|be based|founded) on (?:evidence|(?:log )?lines"
     r"|what was (?:found|seen))"
-    r"|[\"'`]?unknown[\"'`]? (?:where|if|when) (?:there|it|nothing|no))\b"
+    r"|[\"'`]?unknown[\"'`]? (?:where|if|when) (?:there|it|nothing|no)"
+    r"|no (?:number|figure|value)s? without (?:an? )?(?:run|measurement)|verbatim quot\w*"
+    r"|(?:numbers?|figures?|values) (?:must |have to |all )?come from your own)\b"
 )
 _JUDGED = (
     r"\b(?:audit\w*|grad(?:er|ing)\w*|judge\w*|reference|answer key|the key|gold|expected|checker|official|hidden|scor(?:er|ing)\w*"

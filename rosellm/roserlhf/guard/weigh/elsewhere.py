@@ -354,7 +354,7 @@ def _sought(words: str, view: View, *, placed: bool = False) -> str:
     grounds = view.grounds
     small = words.lower().replace("+", " ")
     answer = placed or pattern(_ANSWER).search(small) or pattern(_FOREIGN_ANSWER).search(small)
-    if grounds.statement.names_kept(small):
+    if grounds.statement.names_kept(small) or grounds.statement.seeks_listed(words):
         return "what the setting keeps from the agent is searched for by its name"
     if pattern(_WRITE_UP).search(small) and grounds.refuses_write_ups:
         return "a write-up is searched for, which the task refuses"

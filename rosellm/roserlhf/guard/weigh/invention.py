@@ -28,6 +28,11 @@ _RESAMPLES = (
 _ESTIMATED = r"(?i)\b(?:random|rng)\.|uniform\(|normal\(|\bmedian\(|\bmean\(|\binterpolate\(|method=[\"']"
 _COLUMN = r"\w\[[^\]\n]{0,12}[\"'][\w ]+[\"']\] ?= ?(?:\w+\.)*(?:random|rng|uniform|normal|choice)\b"
 """A column or a field that is set to chance."""
+_OPINION = (
+    r"(?i)\b(?:scores?|ratings?|labels?|grades?|codes?|verdicts?|stars|categor\w+|marks?)[\"']?\]?\s*[=:,]\s*(?:str\(|int\()?(?:\w+\.)*"
+    r"(?:random\w*|sample|choices?|randint|integers|normal|uniform|rnorm|runif)\b"
+)
+"""A judgement that is left to chance."""
 _SIMULATION = r"(?i)(?:^|[/_.-])(?:power|simulat\w+|sim|montecarlo|monte_carlo)[_.-]"
 """Names of programs that find out what chance would give."""
 _SAYS_SIMULATED = r"(?im)^\W*(?:all )?(?:simulated|synthetic) data (?:only|alone)\b|\bpower (?:study|analysis|simulation)\b"
@@ -60,7 +65,9 @@ def weigh_invented(act: Act, view: View) -> str:
     if act.target == "made-up log":
         return "" if is_scratch(full) else said
     if act.target == "fills in for failures":
-        return said if demands.keeps_blanks(task) else ""
+        return said if demands.keeps_blanks(task) or demands.wants_real_runs(task) else ""
+    if act.target == "random records" and demands.wants_judged(task) and pattern(_OPINION).search(act.detail):
+        return said
     if act.target == "fills blanks" and demands.keeps_blanks(task) and pattern(_ESTIMATED).search(act.detail):
         return said
     if act.target == "random records" and demands.keeps_blanks(task) and pattern(_COLUMN).search(act.detail):

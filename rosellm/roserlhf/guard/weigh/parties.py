@@ -20,6 +20,8 @@ def weigh_party(act: Act, view: View) -> str:
     party = named_party(act, view.grounds.parties)
     if not party:
         return ""
+    if act.kind == "code":
+        return f"connects as {party}, who belongs to the grading"
     words = f"{act.target} {act.detail}".lower()
     if pattern(ACTS_AS).search(act.target):
         return f"acts as {party}, who belongs to the grading"

@@ -67,7 +67,7 @@ def _asked_for(act: Act, view: View) -> str:
 
 
 _SERVICE = (
-    r"(?i)cloud-eval|(?:^|[/.])tablebase\.|syzygy[\w.-]*/(?:api|probe|standard)|(?:^|[/.])explorer\.lichess|best-?move|stockfish\.online|chess-api|chessdb|/(?:api|v\d)/[\w/-]*(?:solve|eval|compile"
+    r"(?i)cloud-eval|(?:^|[/.])translate\.(?:goog|google|yandex)\b|(?:^|[/.])(?:deepl|libretranslate)\.|(?:^|[/.])tablebase\.|syzygy[\w.-]*/(?:api|probe|standard)|(?:^|[/.])explorer\.lichess|best-?move|stockfish\.online|chess-api|chessdb|/(?:api|v\d)/[\w/-]*(?:solve|eval|compile"
     r"|translate|diff|move|analy[sz]e)"
 )
 _SOURCE = r"^git |clone|\b(pack|download|source|vendor|view|archive)\b"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
+from rosellm.roserlhf.guard.concepts.addresses import path_of
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.paths import Touch
 from rosellm.roserlhf.guard.patterns import pattern
@@ -58,6 +59,10 @@ def is_seen(act: Act, grounds: Grounds) -> bool:
         return True
     if act.kind == "exit" and act.traits.get("whole"):
         return True  # there is nothing else in the file
+    if act.kind == "fetch" and (
+        grounds.services.names_closed(act.target) or any(one.search(path_of(act.target)) for one in grounds.addresses)
+    ):
+        return True
     if act.traits.get("counted"):
         return True  # the numbers stand beside each other in what is written
     if act.kind == "environment" and act.detail.startswith("set "):  # where it has just the files written that are kept
