@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 from rosellm.roserlhf.guard.base_commits import BaseCommits
@@ -130,7 +131,7 @@ class Grounds:
         guarded = {form for one in (*setting.protected_write, *setting.visible_tests) for form in _forms(one)}
         extra = {
             "protected_read": [one for one in words.unread if one.rstrip("/*") not in written]
-            + [one for one in words.shut if not guarded & {*_forms(one)} and one.rstrip("/*") not in given_forms],
+            + [one for one in words.shut if not guarded & {*_forms(one), *_above(one)} and one.rstrip("/*") not in given_forms],
             "protected_write": [one for one in words.unchanged if one.rstrip("/*") not in given_forms],
         }
         denied = [text for key, value in setting.others.items() if pattern(DENIED).search(key.lower()) for text in strings(value)]
@@ -425,6 +426,11 @@ def _first_components(setting: Setting) -> frozenset[str]:
     return frozenset(
         first for text in texts if (first := text.removeprefix(root).removeprefix("./").partition("/")[0]) and "*" not in first
     )
+
+
+def _above(path: str) -> Iterable[str]:
+    """Return the folders above a path."""
+    return accumulate(path.rpartition("/")[0].split("/"), "{}/{}".format)
 
 
 def _forms(path: str) -> tuple[str, str]:
