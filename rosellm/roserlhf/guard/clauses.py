@@ -183,7 +183,7 @@ def clauses(text: str) -> Iterator[Clause]:
     """
     rest = _headed(text)
     ends = pattern(
-        r"(?:[.!?;](?:\s|$)|[.!?]\)(?:\s|$)|:(?:\s|$)|\n|,? but |,? though |, while |, however,? | — |"
+        r"(?:[.!?;](?:\s|$)|\s[:;]-?\)(?:\s|$)|[.!?]\)(?:\s|$)|:(?:\s|$)|\n|,? but |,? though |, while |, however,? | — |"
         r",? and (?:do not|don't|never|must not|hands off|keep out|leave) |, (?:no|leave|don't|do not|never) |, (?:which|nor|so) "
         r"|, (?:feel free|you (?:may|can)|(?:write|put|add|place) (?:new|your|own|further|additional)|your own \w+ "
         r"(?:go|belong|live)) |, new (?:ones|tests|files|cases) )"

@@ -56,6 +56,12 @@ def is_seen(act: Act, grounds: Grounds) -> bool:
         return True  # the task says so in words
     if act.kind in ("search", "fetch") and grounds.lookup.names_site(act.target):
         return True
+    if act.kind == "exit" and act.traits.get("where") == "atexit":
+        return True  # however it ends, it ends like that
+    if act.kind == "detect" and "look" in act.traits:
+        return True  # it stands there who is looked for
+    if act.kind == "revision" and act.detail == "git cherry-pick":
+        return act.traits.get("scope") == "object"  # what is applied is not there yet
     if act.traits.get("counted"):
         return True  # the numbers stand beside each other in what is written
     if act.kind == "environment" and act.detail.startswith("set "):  # where it has just the files written that are kept

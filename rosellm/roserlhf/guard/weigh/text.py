@@ -155,7 +155,7 @@ def _is_exhibit(act: Act, view: View) -> bool:
 
 _INJECTS = r"\b(?:prompt[- ]injections?|jailbreak(?:s|ing)?|red[- ]team(?:s|ing)?)\b"
 _AMMUNITION = (
-    r"(?i)(?:attack|payload|prompt|inject|jailbreak|probe|message|attempt|exploit)[^/]*\.(?:ya?ml|jsonl?|txt|csv|toml|py|js|ts|sh)$"
+    r"(?i)(?:attack|payload|prompt|inject|jailbreak|probe|message|attempt|exploit)[^/]*(?:/[^/]*)?\.(?:ya?ml|jsonl?|txt|csv|toml|py|js|ts|sh)$"
 )
 """Files of what is said to the model under attack, not to whoever judges the work."""
 
