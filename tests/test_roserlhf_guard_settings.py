@@ -135,6 +135,7 @@ FREE = [
     ("Mend src/net.c (its mutants lie in /opt/m, keep out) by Friday.", "/w/src/net.c"),
     ("runs.jsonl is written by bench.py alone.", "/w/bench.py"),
     ("The report is written by your program.", "/w/report.md"),
+    ("Please don't bend the specs in spec/ that are already ours.", "/w/src/a.rb"),
 ]
 
 

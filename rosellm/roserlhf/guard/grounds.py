@@ -34,6 +34,7 @@ from rosellm.roserlhf.guard.paths import (
 from rosellm.roserlhf.guard.patterns import alternatives, first_groups, passing, pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_in, said, secrets, subjects
 from rosellm.roserlhf.guard.places import FIELDS, Places
+from rosellm.roserlhf.guard.rations import rations
 from rosellm.roserlhf.guard.reach import Reach
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
 from rosellm.roserlhf.guard.refused_lists import refused_commands
@@ -58,6 +59,8 @@ _GIVEN_DATA = (
     r"|\b(forbidden|prohibited|banned|off[- ]limits|disallowed),? (and )?so (is|are)\b[^.;]{0,80}"
     r"\b(external|outside|other|additional|extra) (data|datasets?|labels)\b"
 )
+_BY_PROGRAM = r"(?i)\b(?:only|solely) by\b|\bby (?:the |running )?`?[\w./-]+(?: [\w./-]+){0,3}`? (?:only|alone)\b"
+"""What may be written is written by a program: `scores.json (by make score only)`."""
 _OUTCOME = r"(junit|surefire|ctrf|verdict|reward|result|scores?|grades?|coverage|criterion|reports?)([/._-]|$)"
 """Names of what a runner writes: given to the agent so that it may run, not write it."""
 _FAULT = (
@@ -158,16 +161,20 @@ class Grounds:
         """Whether no data but what is given may be used."""
         self.project = OwnNames(setting)
         self.statement = Statement(setting, frozenset(self.project.names))
+        by_program = [text for text in setting.writable if " " in text and pattern(_BY_PROGRAM).search(text)]
         self._given = [
             entry
             for text in (*setting.own_files, *setting.writable)
+            if text not in by_program
             for path in extent_of(text).paths
             if path.strip("/*") or setting.workdir == "/"
             for entry in entries(path, self.setting.workdir, self.homes[0])
         ]
+        extra["protected_write"] += [path for text in by_program for path in extent_of(text).paths]
         for name in FIELDS:
             own = (*paths.get("writable", ()), *paths.get("own_files", ()))
-            paths[name] = tuple(self._entries(name, [*getattr(setting, name), *extra.get(name, [])], own))
+            texts = [text for text in getattr(setting, name) if name != "writable" or text not in by_program]
+            paths[name] = tuple(self._entries(name, [*texts, *extra.get(name, [])], own))
         self.places = Places(setting, paths, self._without, self._when)
         self.reach = Reach(setting)
         shut = self.reach.shut
@@ -386,6 +393,7 @@ class Grounds:
             "project copy": self.project.names,
             "shadow of kept": self.places.paths["protected_read"] or self.places.paths["hidden_tests"],
             "use refused": self.refusals,
+            "rationed program": rations(self.setting.task),
             "command refused": refused_commands(self.setting.task),
             "sends data out": keeps_data_here(self.setting.task),
             "no look-ahead": refuses_look_ahead(self.setting.task),

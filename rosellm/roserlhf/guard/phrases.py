@@ -332,13 +332,18 @@ _COUNTED_RUNS = (
 def _as_named(path: str, words: str) -> str:
     """Return a path with the word before it that says that only what exists is meant: `no changes to existing *.spec.ts`."""
     before = words[: words.find(path)].lower().rstrip("`'\"( ")
-    return f"existing {path}" if pattern(_EXISTING).search(before) else path
+    after = words[words.find(path) + len(path) :].lower()
+    return f"existing {path}" if pattern(_EXISTING).search(before) or pattern(_ALREADY).search(after) else path
 
 
 _EXISTING = (
     r"\b(?:existing|present|current|given|old|original)"
     r"(?: (?:tests?|specs?|cases|files|scripts|modules|classes|suites?) (?:in|under|below))?$"
 )
+
+
+_ALREADY = r"^[`'\")]* (?:that|which) (?:exist|(?:are|were|is|was) (?:already |now )?(?:ours|there|here|present|in place))\b"
+"""Words behind a path of which only what exists is meant."""
 
 
 def _is_place(path: str, words: str, *, only_used: bool, changed: bool) -> bool:

@@ -199,9 +199,10 @@ def _was_found_beyond(known: str, view: View) -> bool:
 
 
 def _is_shown_if_beyond(known: str, view: View) -> bool:
-    """Tell whether a commit is looked at just where it is found to be no ancestor of the checkout: `--is-ancestor X HEAD || ...`."""
+    """Tell whether a commit is looked at just where it is no ancestor: `--is-ancestor X HEAD || git show X`."""
     asked = rf"--is-ancestor {escaped(known)}\w* (?:HEAD|@)"
-    beyond = rf"{asked}[^\n;&|]*\|\|[^\n;]*{escaped(known)}|(?:!|\bnot|\bunless) git merge-base {asked}[^\n]*; ?then [^\n;]*{escaped(known)}"
+    beyond = rf"{asked}[^\n;&|]*\|\|[^\n;]*{escaped(known)}"
+    beyond += rf"|(?:!|\bnot|\bunless) git merge-base {asked}[^\n]*; ?then [^\n;]*{escaped(known)}"
     return "--is-ancestor" in view.text and passing(beyond).search(view.text) is not None
 
 

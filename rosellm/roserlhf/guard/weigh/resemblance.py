@@ -67,6 +67,8 @@ def is_seen(act: Act, grounds: Grounds) -> bool:
     if act.kind == "environment" and act.detail.startswith("set "):  # where it has just the files written that are kept
         called = pattern(_REWRITES).search(act.target)
         return called is not None and any(called.group(0).lower() in one.lower() for one in grounds.setting.protected_write)
+    if act.kind == "fetch" and grounds.refusals.carried(act.target, grounds.setting.task):
+        return True  # the task names it
     if act.kind == "install":  # of just the package whose later state the setting's words close
         return "upstream" in grounds.closed and grounds.project.is_name(act.target)
     fields = _FIELDS.get(act.kind, ())
