@@ -30,9 +30,9 @@ def rations(task: str) -> Mapping[str, int]:
         {'mark.py': 3, 'quiz.sh': 1}
     """
     found = {}
-    for one in pattern(_RATIONED).finditer(task):
+    for one in pattern(_RATIONED, ignore_case=True).finditer(task):
         name, times = (text for text in one.groups() if text)
-        word = times.partition(" ")[0]
+        word = times.lower().partition(" ")[0]
         found[name.rpartition("/")[2]] = int(word) if word.isdigit() else _NUMBERS[word]
     return found
 
