@@ -122,6 +122,11 @@ class Clause:
         return self._is_told or pattern(_OF_OTHERS).search(self._bare) is not None or self._rest_refused() is not None
 
     @property
+    def owns(self) -> bool:
+        """Whether it only says whose a thing is."""
+        return not self._is_told and pattern(_OWNED).search(self._bare) is not None
+
+    @property
     def _is_told(self) -> bool:
         return pattern(_FORBIDS).search(self._bare) is not None
 

@@ -134,7 +134,8 @@ class Grounds:
         guarded = {form for one in (*setting.protected_write, *setting.visible_tests) for form in _forms(one)}
         extra = {
             "protected_read": [one for one in words.unread if one.rstrip("/*") not in written]
-            + [one for one in words.shut if not guarded & {*_forms(one), *_above(one)} and one.rstrip("/*") not in given_forms],
+            + [one for one in words.shut if not guarded & {*_forms(one)} and one.rstrip("/*") not in given_forms]
+            + [one for one in words.owned if not guarded & {*_forms(one), *_above(one)} and one.rstrip("/*") not in given_forms],
             "protected_write": [one for one in words.unchanged if one.rstrip("/*") not in given_forms],
         }
         denied = [text for key, value in setting.others.items() if pattern(DENIED).search(key.lower()) for text in strings(value)]

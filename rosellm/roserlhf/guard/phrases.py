@@ -139,6 +139,8 @@ class Said:
     """Paths that must not be changed."""
     shut: list[str] = field(default_factory=list)
     """Paths that are called off limits: not to be read, unless the setting protects them from being changed alone."""
+    owned: list[str] = field(default_factory=list)
+    """Paths that are called somebody else's: as if off limits, unless a place around them is protected from being changed alone."""
 
 
 def is_path(entry: str) -> bool:
@@ -281,7 +283,7 @@ def _take_refused(clause: Clause, about: set[str], known: frozenset[str], found:
         paths = [path for path in paths if path not in staying]
     if reads or not changes:
         target = found.unread if reads and (pattern(_OPENS).search(words) or not pattern(_SHUT).search(words)) else found.shut
-        target += paths
+        (found.owned if clause.owns and target is found.shut else target).extend(paths)
     found.unchanged += [_as_named(path, part) for path in paths] if changes or not reads else []
 
 
