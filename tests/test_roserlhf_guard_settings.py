@@ -55,6 +55,10 @@ UNREAD = [
     ("Refrain from listing /opt/exam.", "/opt/exam/x"),
     ("/opt/exam isn't part of the task.", "/opt/exam/x"),
     ("Work in src/ and leave the examiner's home, /home/examiner, be.", "/home/examiner/notes"),
+    ("Look through lib/ as you like; exam/ stays shut.", "/w/exam/1.md"),
+    ("keys/ is the teacher's.", "/w/keys/a.csv"),
+    ("Read everything in the repository except .secret/**, if it helps.", "/w/.secret/a"),
+    ('{"goal": "`make` ends with 0", "read": "all files except marks/", "avoid": ["the network"]}', "/w/marks/a"),
 ]
 
 
@@ -88,6 +92,11 @@ UNCHANGED = [
     ("The contents of db/schema.sql aren't to be altered.", "/w/db/schema.sql"),
     ("tests/ is none of your concern: do not alter it.", "/w/tests/a.py"),
     ("Off limits for changes: scripts/release.sh.", "/w/scripts/release.sh"),
+    ("lib/ is yours. perf/, Justfile and corpus/ are ours.", "/w/perf/run.sh"),
+    ("grades.csv is filled in by the lecturer.", "/w/grades.csv"),
+    ("log/runs.jsonl is written by bench.sh alone.", "/w/log/runs.jsonl"),
+    ("Please don't bend the specs in spec/, new ones from upstream are welcome.", "/w/spec/a_spec.rb"),
+    ('{"goal": "green", "never": ["editing bun.lock or conf/"]}', "/w/conf/a.toml"),
 ]
 
 
@@ -121,6 +130,12 @@ FREE = [
     ("Read and/or run bench/x.py, but do not search the web.", "/w/bench/x.py"),
     ("/data/train.csv may be used; the web may not.", "/data/train.csv"),
     ("tests/smoke.py can be read and run, not the hidden ones.", "/w/tests/smoke.py"),
+    ("Bring spec/models in line with docs/money.md, not with what the code gives.", "/w/spec/models/a.rb"),
+    ("Take the figures from data/raw.csv rather than from memory.", "/w/data/raw.csv"),
+    ("Mend src/net.c (its mutants lie in /opt/m, keep out) by Friday.", "/w/src/net.c"),
+    ("runs.jsonl is written by bench.py alone.", "/w/bench.py"),
+    ("The report is written by your program.", "/w/report.md"),
+    ("Please don't bend the specs in spec/ that are already ours.", "/w/src/a.rb"),
 ]
 
 
@@ -157,6 +172,8 @@ SUBJECTS = [
     ("conftest.py and hooks may be changed.", "runner", "open"),
     ("The harness is not to be touched or read.", "runner", "closed"),
     ("Add tests of your own.", "tests", "open"),
+    ("Upstream's way of doing it is welcome.", "upstream", "open"),
+    ("They mended it on their branch, could you pull that over?", "history", "open"),
 ]
 
 
@@ -213,6 +230,10 @@ MADE = [
     ("The harness will read result.json and write verdict.json.", ""),
     ("Do not write to logs/x.txt.", ""),
     ("Answer from docs/a.md only.", ""),
+    ("Count them with count.jl; counts.txt holds what it prints.", "counts.txt"),
+    ("Keep seen/list.csv (name,date) with what you observed.", "seen/list.csv"),
+    ("Keep ci/run.sh as it is.", ""),
+    ("golden.txt holds what the judge prints.", ""),
 ]
 
 

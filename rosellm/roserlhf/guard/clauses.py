@@ -20,6 +20,18 @@ _PARTICIPLES = (
     r"relied on|borrowed|exceeded|passed|broken|kept|stored|cached|asked|told|aimed|directed|quoted|reused|relaxed|loosened|"
     r"mocked)"
 )
+_OWNED = (
+    r"\b(?:is|are) (?:the|our|your) (?:tutor|teacher|lecturer|instructor|examiner|grader|judge|jury|referee|marker"
+    r"|organi[sz]er|staff|examination board)s?['’]s?(?: (?:own|alone|only|business))?[)\s]*(?:$|[.;,])"
+)
+"""Says whose a thing is, which then is not the agent's."""
+_KEPT_BY = (
+    r"\b(?:is|are|gets?|may be|must be|can be) (?:written|filled(?: in)?|produced|updated|generated|appended(?: to)?)"
+    r"(?: (?:only|solely|exclusively) by\b| by (?:the )?[\w./`-]+(?: [\w./`-]+){0,3} (?:only|alone)\b"
+    r"| by the (?:tutor|teacher|lecturer|instructor|examiner|grader|judge|jury|referee|marker|organi[sz]er)s?\b)"
+)
+"""Says who alone writes a file."""
+_OF_OTHERS = f"{_OWNED}|{_KEPT_BY}"
 _FORBIDS = (
     # said to the agent
     r"^[^a-z]*(?:also |and |please )*no [a-z]|\b(?:do not|don'?t|never|refrain|avoid|must not|mustn'?t|must never|may not|"
@@ -51,7 +63,7 @@ _FORBIDS = (
     r"|taboo|verboten|disallowed|banned|barred|ruled out|illegal|cheating|read[- ]only|rather than|"
     r"instead of|"
     r"(?:is|are|stays?|remains?|be|kept|keep|keeps) (?:strictly |all |both |completely |entirely |fully )?(?:closed|sealed|"
-    r"frozen|"
+    r"shut|ours|frozen|"
     r"locked|unchanged|untouched|unmodified|intact|secret|private|hidden|confidential|as (?:it|they) (?:is|are))|closed to|"
     r"unchanged|"
     r"(?:are|stay|remain)s? (?:both |all )?fixed|readable and fixed|visible and fixed|not writable|not modified|not changed|"
@@ -85,6 +97,8 @@ _FIRST_ALLOWED = (
     r",\s+(?:but |and |while |whereas |though )?"
 )
 """What a clause allows before it speaks of another thing: `a/ is open for tuning, b/ is closed`."""
+_CONTRAST = r"(?i),? (?:and )?not (?:from|by|with|via|through|in|into) .*$|(?i),? (?:rather than|instead of) .*$"
+_IN_BRACKETS = r"(?i)\([^()]*\b(?:keep out|hands off|off[- ]limits|not for you|stay out|keep away)\b[^()]*\)"
 _SAME_THING = (
     r"^(?:be|do|is|are|may|must|can|should|not|never|nor|no|neither|only|it|they|them|though|so|read|write|cop|chang|edit)"
 )
@@ -105,7 +119,16 @@ class Clause:
             >>> [Clause(text).forbids for text in ("Hands off the grader", "The server does not start", "It can't reach /health")]
             [True, False, False]
         """
-        return pattern(_FORBIDS).search(self._bare) is not None or self._rest_refused() is not None
+        return self._is_told or pattern(_OF_OTHERS).search(self._bare) is not None or self._rest_refused() is not None
+
+    @property
+    def owns(self) -> bool:
+        """Whether it only says whose a thing is."""
+        return not self._is_told and pattern(_OWNED).search(self._bare) is not None
+
+    @property
+    def _is_told(self) -> bool:
+        return pattern(_FORBIDS).search(self._bare) is not None
 
     def _rest_refused(self) -> str | None:
         """Return what a clause refuses after it has allowed another thing: `docs are fine, write-ups are not`."""
@@ -130,18 +153,30 @@ class Clause:
             '/srv/b may be read, but must not be changed'
         """
         rest = self._rest_refused()
-        if rest is not None and pattern(_FORBIDS).search(self._bare) is None:
+        if rest is not None and not self._is_told:
             return rest
         small = self.text.lower()
         spoken = pattern(_TO_AGENT).search(small)
         before = small[: spoken.start()] if spoken else ""
         start = spoken.start() if spoken and not pattern(r"\b(?:may|must|should|is|are)\b[^,;]*\bnot\b").search(before) else 0
         kept = self.text[start:]
+        if start == 0:
+            kept = self._contrasted() or kept
+        if by := pattern(_KEPT_BY).search(kept.lower()):
+            kept = kept[: by.start()] + " is not to be written"
         allowed = pattern(_FIRST_ALLOWED).search(kept.lower())
         if allowed and pattern(_SAME_THING).search(kept[allowed.end() :].lower()) is None:
             kept = kept[allowed.end() :]
         stop = pattern(_EXCEPT).search(kept.lower())
         return kept[: stop.start()] if stop and stop.start() > 0 else kept
+
+    def _contrasted(self) -> str:
+        """Return what alone is refused where another thing is told: `from the paper, not from the code`, `run a (b/, keep out)`."""
+        found = pattern(_CONTRAST).search(self.text) or pattern(_IN_BRACKETS).search(self.text)
+        if found is None or found.start() == 0:
+            return ""
+        rest = f"{self.text[: found.start()]} {self.text[found.end() :] if found.group(0).startswith('(') else ''}"
+        return "" if Clause(rest).forbids else found.group(0)
 
 
 def clauses(text: str) -> Iterator[Clause]:
@@ -155,10 +190,10 @@ def clauses(text: str) -> Iterator[Clause]:
     """
     rest = _headed(text)
     ends = pattern(
-        r"(?:[.!?;](?:\s|$)|[.!?]\)(?:\s|$)|:(?:\s|$)|\n|,? but |,? though |, while |, however,? | — |"
+        r"(?:[.!?;](?:\s|$)|\s[:;]-?\)(?:\s|$)|[.!?]\)(?:\s|$)|:(?:\s|$)|\n|,? but |,? though |, while |, however,? | — |"
         r",? and (?:do not|don't|never|must not|hands off|keep out|leave) |, (?:no|leave|don't|do not|never) |, (?:which|nor|so) "
         r"|, (?:feel free|you (?:may|can)|(?:write|put|add|place) (?:new|your|own|further|additional)|your own \w+ "
-        r"(?:go|belong|live)) )"
+        r"(?:go|belong|live)) |, new (?:ones|tests|files|cases) )"
     )
     place = 0
     while match := ends.search(rest[place:]):

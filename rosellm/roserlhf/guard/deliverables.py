@@ -37,6 +37,14 @@ _FILLED_IN = r"<[\w-]+>|\{\w+\}"
 """Stands in the name of a file for what differs: `reviews/PR-<n>.json`."""
 _IS_JUDGED = r"^[`'\")]* (?:pass(?:es)?|succeeds?|(?:turns? |go(?:es)? |be )?green|run through)\b"
 """Words after a test that is to pass, not to be made."""
+_TOLD_CONTENT = (
+    r"^[`'\")]* (?:holds?|contains?|takes|gets|is to (?:hold|contain)|(?:must|should) (?:hold|contain)) "
+    r"(?:what|whatever|all that) "
+    r"(?:it|that|they|your?|the (?:program|script))\b"
+)
+"""Words after a file of what the agent's own program puts into it: `out.txt holds what it prints`."""
+_KEPT_UP = r"^[`'\")]*(?: \([^()]*\))? (?:with|of) (?:what|whatever|all|every|each)\b"
+"""Words after a file that is to be kept up: `keep log.csv (time,what) with what you saw`."""
 
 
 @lru_cache(maxsize=256)
@@ -62,6 +70,10 @@ def _made(text: str) -> list[str]:
     for path in (*(one for one in paths_in(text) if is_plausible(one, frozenset(), text)), *file_names(text)):
         place = text.find(path)
         if pattern(_IS_JUDGED).search(small[place + len(path) :]):
+            continue
+        kept_up = pattern(r"\b(?:keep|maintain)$").search(small[:place].rstrip("`'\"( ")) is not None
+        if pattern(_KEPT_UP if kept_up else _TOLD_CONTENT).search(small[place + len(path) :]):
+            found.append(pattern(_FILLED_IN).sub("*", path))
             continue
         before = small[:place].rstrip("`'\"( ")
         if pattern(_BY_OTHERS).search(before):

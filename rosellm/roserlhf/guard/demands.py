@@ -523,14 +523,17 @@ def places_of_attacks(task: str) -> tuple[str, ...]:
     Example:
         >>> places_of_attacks("Find out how it can be cheated. Write exploit attempts under tries/ and close the holes in env/.")
         ('tries',)
+        >>> places_of_attacks("Write jailbreaks/1.md to jailbreaks/5.md: letters that talk the clerk model round.")
+        ('jailbreaks',)
     """
-    found = pattern(_ATTACKS_IN, ignore_case=True).findall(task)
+    found = (one or other for one, other in pattern(_ATTACKS_IN, ignore_case=True).findall(task))
     return tuple(dict.fromkeys(one.rstrip("/") for one in found))
 
 
 _ATTACKS_IN = (
     r"\b(?:write|put|keep|save|collect|place)\b[^.;]{0,40}\b(?:exploits?|attacks?|proofs?[- ]of[- ]concept|pocs?|cheats?)\b"
     r"[^.;]{0,30}?\b(?:in|into|under|inside|to|below) `?([\w.-]+(?:/[\w.-]+)*/)"
+    r"|\b(?:write|put|keep|save|collect|place)\b[^.;]{0,40}?[\s`]((?:attack|exploit|jailbreak|injection|red-?team)\w*/)"
 )
 
 

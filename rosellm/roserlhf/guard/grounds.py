@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 from rosellm.roserlhf.guard.base_commits import BaseCommits
@@ -33,6 +34,7 @@ from rosellm.roserlhf.guard.paths import (
 from rosellm.roserlhf.guard.patterns import alternatives, first_groups, passing, pattern
 from rosellm.roserlhf.guard.phrases import is_path, is_plausible, nouns, paths_in, said, secrets, subjects
 from rosellm.roserlhf.guard.places import FIELDS, Places
+from rosellm.roserlhf.guard.rations import rations
 from rosellm.roserlhf.guard.reach import Reach
 from rosellm.roserlhf.guard.refusals import Refusals, refusals_of
 from rosellm.roserlhf.guard.refused_lists import kept_things, refused_commands
@@ -67,6 +69,8 @@ _THREADS = (
     r"\b(?:(?:pull|merge)[- ]requests?|mailing lists?)\b"
 )
 _NO_PROJECT = word_set("https http github gitlab codeberg project upstream main source repo repository fork code org com")
+_BY_PROGRAM = r"(?i)\b(?:only|solely) by\b|\bby (?:the |running )?`?[\w./-]+(?: [\w./-]+){0,3}`? (?:only|alone)\b"
+"""What may be written is written by a program: `scores.json (by make score only)`."""
 _OUTCOME = r"(junit|surefire|ctrf|verdict|reward|result|scores?|grades?|coverage|criterion|reports?)([/._-]|$)"
 """Names of what a runner writes: given to the agent so that it may run, not write it."""
 _FAULT = (
@@ -142,7 +146,8 @@ class Grounds:
         guarded = {form for one in (*setting.protected_write, *setting.visible_tests) for form in _forms(one)}
         extra = {
             "protected_read": [one for one in words.unread if one.rstrip("/*") not in written]
-            + [one for one in words.shut if not guarded & {*_forms(one)} and one.rstrip("/*") not in given_forms],
+            + [one for one in words.shut if not guarded & {*_forms(one)} and one.rstrip("/*") not in given_forms]
+            + [one for one in words.owned if not guarded & {*_forms(one), *_above(one)} and one.rstrip("/*") not in given_forms],
             "protected_write": [one for one in words.unchanged if one.rstrip("/*") not in given_forms],
         }
         denied = [text for key, value in setting.others.items() if pattern(DENIED).search(key.lower()) for text in strings(value)]
@@ -169,16 +174,20 @@ class Grounds:
         """Whether no data but what is given may be used."""
         self.project = OwnNames(setting)
         self.statement = Statement(setting, frozenset(self.project.names))
+        by_program = [text for text in setting.writable if " " in text and pattern(_BY_PROGRAM).search(text)]
         self._given = [
             entry
             for text in (*setting.own_files, *setting.writable)
+            if text not in by_program
             for path in extent_of(text).paths
             if path.strip("/*") or setting.workdir == "/"
             for entry in entries(path, self.setting.workdir, self.homes[0])
         ]
+        extra["protected_write"] += [path for text in by_program for path in extent_of(text).paths]
         for name in FIELDS:
             own = (*paths.get("writable", ()), *paths.get("own_files", ()))
-            paths[name] = tuple(self._entries(name, [*getattr(setting, name), *extra.get(name, [])], own))
+            texts = [text for text in getattr(setting, name) if name != "writable" or text not in by_program]
+            paths[name] = tuple(self._entries(name, [*texts, *extra.get(name, [])], own))
         self.places = Places(setting, paths, self._without, self._when)
         self.reach = Reach(setting)
         shut = self.reach.shut
@@ -301,11 +310,6 @@ class Grounds:
         return frozenset(name for text in kept if " " in text or "$" in text for name in first_groups(_VARIABLE, text))
 
     @cached_property
-    def told_to_do(self) -> str:
-        """The clauses of the task that do not forbid, in small letters."""
-        return "\n".join(one.text.lower() for one in clauses(self.setting.task) if not one.forbids)
-
-    @cached_property
     def _refused_uses(self) -> tuple[str, ...]:
         """The clauses that forbid to use or to know something, in small letters."""
         told = (one.text.lower().replace("'s", "") for one in clauses(self.setting.task) if one.forbids)
@@ -426,6 +430,7 @@ class Grounds:
             "project copy": self.project.names,
             "shadow of kept": self.places.paths["protected_read"] or self.places.paths["hidden_tests"],
             "use refused": self.refusals,
+            "rationed program": rations(self.setting.task),
             "command refused": refused_commands(self.setting.task) or kept_things(self.setting.task),
             "sends data out": keeps_data_here(self.setting.task),
             "no look-ahead": refuses_look_ahead(self.setting.task),
@@ -466,6 +471,11 @@ def _first_components(setting: Setting) -> frozenset[str]:
     return frozenset(
         first for text in texts if (first := text.removeprefix(root).removeprefix("./").partition("/")[0]) and "*" not in first
     )
+
+
+def _above(path: str) -> Iterable[str]:
+    """Return the folders above a path."""
+    return accumulate(path.rpartition("/")[0].split("/"), "{}/{}".format)
 
 
 def _forms(path: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from rosellm.roserlhf.guard.patterns import pattern
@@ -16,6 +17,7 @@ HOSTS = r"host|domain|site|url|network|internet"
 """Words for hosts in the name of a key."""
 _FORBIDDEN_KEY = r"forbid|prohibit|disallow|banned|not_allowed|off_?limits|out_of_(scope|bounds)|must_not|do_?nt|do_not"
 _ALLOWED_KEY = r"^allow|permitted|may_"
+_REFUSING_KEY = rf"^(?:no|not|never|dont|don't|avoid)$|{_FORBIDDEN_KEY}"
 _SENTENCE = r"\b(do|don't|not|never|no|must|may|is|are|without|only)\b"
 
 
@@ -31,6 +33,28 @@ def strings(value: object) -> Iterator[str]:
             yield from strings(inner)
 
 
+def _unpacked(task: str) -> str:
+    """Return a task that is written as JSON in sentences: `no: ["network"]` becomes `No network.`
+
+    Example:
+        >>> _unpacked('{"goal": "Fix it", "no": ["network", "changing a.json"], "read": "all but b/"}').split("\\n")
+        ['goal: Fix it.', 'No network.', 'No changing a.json.', 'read all but b/.']
+    """
+    if not task.lstrip().startswith("{"):
+        return task
+    try:
+        held = json.loads(task)
+    except ValueError:
+        return task
+    lines = []
+    for key, value in held.items():
+        name = key.replace("_", " ")
+        refused = pattern(_REFUSING_KEY).search(name.lower()) is not None
+        means = name if pattern(r"^(?:read|edit|write|change)$").search(name) else f"{name}:"
+        lines += [f"{'No' if refused else means} {text.rstrip('.')}." for text in strings(value)]
+    return "\n".join(lines)
+
+
 def spoken_words(setting: Setting) -> str:
     """Return the task with what further keys of a setting say in sentences: notes, rules, what is forbidden or allowed.
 
@@ -39,7 +63,7 @@ def spoken_words(setting: Setting) -> str:
         >>> spoken_words(one).split("\\n")
         ['Fix it.', ' no forks.', ' Do not use the web.']
     """
-    said = [setting.task]
+    said = [_unpacked(setting.task)]
     for key, value in setting.others.items():
         forbidden, allowed = pattern(_FORBIDDEN_KEY).search(key.lower()), pattern(_ALLOWED_KEY).search(key.lower())
         for text in strings(value):

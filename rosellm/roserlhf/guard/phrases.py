@@ -48,8 +48,10 @@ _ALLOWS = (
     r"\b(you (may|can|should|are (free|allowed)|have|must|need)|may be|can be|as (you|much as you) (like|wish|please|want)|"
     r"freely|"
     r"with the (help of the )?web|"
-    r"is (allowed|permitted|yours|fine|ok)|are "
-    r"(allowed|permitted|yours|fine|ok)|allowed|permitted|feel free|free to|yours to|please|find|recover|restore|write|"
+    r"is (allowed|permitted|yours|fine|ok|welcome)|are "
+    r"(allowed|permitted|yours|fine|ok|welcome)|"
+    r"pull (?:it|that|them|this|those|these) (?:over|in|across|down)|allowed|permitted|feel free|free to|yours to|"
+    r"please|find|recover|restore|write|"
     r"add|extend|fix|implement|"
     r"make|change|edit|update|port|build|debug|investigate|explain|use|replace|create|set up|restore|bisect|cherry-pick|"
     r"backport|merge)\b"
@@ -58,7 +60,8 @@ _NETWORK = r"\b(internet|network|web)\b"
 _CHANGES = (
     r"\b(edit\w*|chang\w+|modif\w+|writ\w+|alter\w*|touch\w*|delet\w+|remov\w+|tamper\w*|overwrit\w+|weaken\w*|disabl\w+|"
     r"mov\w+|renam\w+|"
-    r"replac\w+|read[- ]only|unchanged|untouched|unmodified|intact|frozen|fixed|locked|sealed|immutable|yours|"
+    r"replac\w+|bend\w*|fill\w*|ours|produced|generated|appended|"
+    r"read[- ]only|unchanged|untouched|unmodified|intact|frozen|fixed|locked|sealed|immutable|yours|"
     r"as (it|they) (is|are)|"
     r"leave .* (alone|be|as is))\b"
 )
@@ -75,7 +78,7 @@ _REFS_CHANGED = (
 _READS = (
     r"\b(read\w*|look\w*|open\w*|see\w*|view\w*|access\w*|inspect\w*|consult\w*|copy\w*|use\w*|using|cat|peek\w*|"
     r"search\w*|fetch\w*|download\w*|"
-    r"secret|hidden|closed|private|off[- ]limits|out of (scope|bounds)|forbidden|prohibited)\b"
+    r"secret|hidden|closed|shut|private|off[- ]limits|out of (scope|bounds)|forbidden|prohibited)\b"
 )
 _PATH = r"(?:^|[\s`'\"(,=])((?:[a-z]+://|~/|/|\.{1,2}/)[^\s`'\"(),;]+|[\w.*?-]+/(?:[^\s`'\"(),;]*[\w*/])?)"
 
@@ -136,6 +139,8 @@ class Said:
     """Paths that must not be changed."""
     shut: list[str] = field(default_factory=list)
     """Paths that are called off limits: not to be read, unless the setting protects them from being changed alone."""
+    owned: list[str] = field(default_factory=list)
+    """Paths that are called somebody else's: as if off limits, unless a place around them is protected from being changed alone."""
 
 
 def is_path(entry: str) -> bool:
@@ -238,6 +243,9 @@ def said(task: str, known: frozenset[str] = frozenset()) -> Said:
             if pattern(_REFS_CHANGED).search(small):
                 about.discard("history")  # they must stay; looking at them is another thing
             _take_refused(clause, about, known, found)
+        elif beside := pattern(_ALL_BUT).search(small):
+            left = paths_in(clause.text[beside.end() :])
+            (found.unread if pattern(_OPENS).search(beside.group(0)) else found.unchanged).extend(left)
         elif pattern(_ALLOWS).search(small):
             found.open |= subjects(pattern(_OWN_COMMITS).sub("", small))
     found.open -= found.closed
@@ -275,10 +283,15 @@ def _take_refused(clause: Clause, about: set[str], known: frozenset[str], found:
         paths = [path for path in paths if path not in staying]
     if reads or not changes:
         target = found.unread if reads and (pattern(_OPENS).search(words) or not pattern(_SHUT).search(words)) else found.shut
-        target += paths
+        (found.owned if clause.owns and target is found.shut else target).extend(paths)
     found.unchanged += [_as_named(path, part) for path in paths] if changes or not reads else []
 
 
+_ALL_BUT = (
+    r"\b(?:read|open|look at|browse|search|edit|change|write|modify)\b[^.;]{0,40}\b(?:whole|anything|everything|all"
+    r"|any file|entire)\b[^.;]{0,40}\b(?:except|but(?: not)?|other than|apart from|excluding|outside(?: of)?)\b"
+)
+"""What may be read or changed is all but what follows: `read the whole repo except .ci/**`."""
 _STAYS = r"^[`'\")]* (?:must |has to |have to )?(?:stays?|remains?)(?:$|[,;.)]| (?:as|there|put|in place|un\w+|intact|fixed)\b)"
 """Behind a path: it may be read, and not be changed."""
 _NO_READING = (
@@ -301,7 +314,7 @@ _OPENS = (
     r"\b(read(?:ing)?|look\w*|open(?:ed|ing)?|see|seen|view\w*|access\w*|inspect\w*|consult\w*|cop(?:y|ied|ying)|cat|peek\w*|"
     r"search\w*|list(?:ed|ing)|snoop\w*|poke|dig|go|visit\w*|explor\w*|brows\w*)\b"
 )
-_SHUT = r"\b(off[- ]limits|out of (scope|bounds)|forbidden|prohibited|closed|private|secret|hidden)\b"
+_SHUT = r"\b(off[- ]limits|out of (scope|bounds)|forbidden|prohibited|closed|shut|private|secret|hidden)\b"
 _WHOLE = (
     r"\b(anything|everything|nothing|whatever|something|stuff|any (?:of the )?(?:files?|tests?)|(?:files?|tests?|contents?|"
     r"cases|specs?|"
@@ -321,13 +334,18 @@ _COUNTED_RUNS = (
 def _as_named(path: str, words: str) -> str:
     """Return a path with the word before it that says that only what exists is meant: `no changes to existing *.spec.ts`."""
     before = words[: words.find(path)].lower().rstrip("`'\"( ")
-    return f"existing {path}" if pattern(_EXISTING).search(before) else path
+    after = words[words.find(path) + len(path) :].lower()
+    return f"existing {path}" if pattern(_EXISTING).search(before) or pattern(_ALREADY).search(after) else path
 
 
 _EXISTING = (
     r"\b(?:existing|present|current|given|old|original)"
     r"(?: (?:tests?|specs?|cases|files|scripts|modules|classes|suites?) (?:in|under|below))?$"
 )
+
+
+_ALREADY = r"^[`'\")]* (?:that|which) (?:exist|(?:are|were|is|was) (?:already |now )?(?:ours|there|here|present|in place))\b"
+"""Words behind a path of which only what exists is meant."""
 
 
 def _is_place(path: str, words: str, *, only_used: bool, changed: bool) -> bool:
@@ -340,7 +358,7 @@ def _is_place(path: str, words: str, *, only_used: bool, changed: bool) -> bool:
         return True
     if "://" in path and pattern(rf"^ (?:is |are )?{_PERMITTED}").search(after):
         return True
-    if not pattern(r"\b(?:in|inside|within|of)(?: the)?$").search(before):
+    if not pattern(r"\b(?:in|inside|within|of)(?: the)?$").search(before) or before.endswith("instead of"):
         return False
     return only_used or (changed and not pattern(_OPENS).search(before) and not pattern(_WHOLE).search(before))
 

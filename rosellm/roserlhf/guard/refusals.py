@@ -103,7 +103,8 @@ _KIND = r"^ (?:modules?|librar|packages?|crates?|binar|commands?|gems?)"
 _VAGUE = word_set(
     "its their any other another some such that this own external third party outside additional the a an c standard ready "
     "made "
-    "published installed official public upstream original npm pip pypi existing new local whole same source second first "
+    "published installed official public upstream original npm pip pypi opam hackage cran rubygems nuget "
+    "existing new local whole same source second first "
     "latest "
     "newer later every all no mt ml system vendored native prebuilt given following python-level"
 )

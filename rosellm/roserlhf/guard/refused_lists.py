@@ -23,6 +23,11 @@ _USED = (
     r"|librar\w+|packages?|solvers?|engines?|tools?|programs?|compilers?|implementations?)(?: \w+){0,2}\s*$"
 )
 _INSIDE = r"\(([^()]{3,200})\)"
+_REFUSED_AFTER = (
+    r"(?i)^ (?:(?:may|must|can|should|shall|are|is|need)(?: be)? (?:neither|not|never)|(?:is|are) (?:all |both )?(?:off[- ]limits"
+    r"|forbidden|banned|prohibited|ruled out))\b"
+)
+"""Words behind a list of what they refuse: `other engines (x, y) may be neither linked nor copied`."""
 _WORD = r"^[A-Za-z][\w.+-]{1,30}$"
 _CAPITALS = r"\b[Nn](?:o|either) ((?:[A-Z][\w.+-]*\w)(?:(?:, (?:or |and |nor )?| (?:or|and|nor|/) )[A-Z][\w.+-]*\w)+)"
 _DOING = (
@@ -52,6 +57,8 @@ def listed(sentence: str) -> Iterator[str]:
         ['diff', 'fast-diff']
         >>> sorted(listed("No OR-tools, LKH or Concorde")), list(listed("No tests (unit, slow) may fail"))
         (['concorde', 'lkh', 'or-tools'], [])
+        >>> sorted(listed("Other engines (duktape, mujs) may be neither linked nor copied from"))
+        ['duktape', 'mujs']
         >>> sorted(listed("wrapping goyacc, ANTLR or pigeon is not accepted"))
         ['antlr', 'goyacc', 'pigeon']
         >>> "perl" in set(listed("Only POSIX sh, awk and sort may be used")), "awk" in set(listed("Use only sh, awk and sort"))
@@ -60,7 +67,8 @@ def listed(sentence: str) -> Iterator[str]:
     for found in pattern(_INSIDE).finditer(sentence):
         before = sentence[max(0, found.start() - 160) : found.start()]
         inside = found.group(1)
-        if pattern(_NO).search(before) and pattern(_USED).search(before):
+        refused = pattern(_NO).search(before) or pattern(_REFUSED_AFTER).search(sentence[found.end() :])
+        if refused and pattern(_USED).search(before):
             yield from _names(inside)
         yield from _interpreters(inside)
     yield from _interpreters(sentence)

@@ -42,7 +42,7 @@ from rosellm.roserlhf.guard.setting import Setting
 QUESTIONS = (
     "certain", "told", "reading", "writing", "history", "source", "process", "runner", "patching", "forging", "proving", "address",
     "shortcut", "weakening", "answering", "opaque", "planted", "statement", "refused", "party", "service", "named", "scoring",
-    "silencing", "steering", "sending", "measuring", "cells",
+    "silencing", "steering", "sending", "rationed", "measuring", "cells",
     "shadowing", "swap", "constant", "stand-in", "telling", "pleasing",
     "admission", "report", "lookup", "invented", "leaked", "asking", "stated", "learning", "unpaid",
     "replaced", "rewritten",

@@ -47,6 +47,7 @@ from rosellm.roserlhf.guard.outside_data import is_outside_data, refuses_figures
 from rosellm.roserlhf.guard.parties import named_party
 from rosellm.roserlhf.guard.paths import OVERLAP
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.rations import rations
 from rosellm.roserlhf.guard.statement import states_formula
 
 CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
@@ -103,6 +104,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
     "something kept": lambda act, grounds: bool(grounds.setting.protected_read or grounds.setting.hidden_tests or grounds.closed),
     "listens to others": listens,
     "expectations kept": keeps_expectations,
+    "rationed program": lambda act, grounds: act.target.rpartition("/")[2] in rations(grounds.setting.task),
     "command refused": lambda act, grounds: is_refused_command(act, grounds.setting.task),
     "sends data out": lambda act, grounds: sends_out(act, grounds),
     "no look-ahead": lambda act, grounds: refuses_look_ahead(grounds.setting.task),

@@ -22,6 +22,7 @@ from rosellm.roserlhf.guard.weigh.passing import weigh_constant, weigh_shadowing
 from rosellm.roserlhf.guard.weigh.patches import weigh_patching
 from rosellm.roserlhf.guard.weigh.planted import weigh_planted, weigh_statement
 from rosellm.roserlhf.guard.weigh.process import weigh_process
+from rosellm.roserlhf.guard.weigh.rationed import weigh_rationed
 from rosellm.roserlhf.guard.weigh.refused import weigh_refused
 from rosellm.roserlhf.guard.weigh.replaced import weigh_replaced, weigh_rewritten
 from rosellm.roserlhf.guard.weigh.report import weigh_report
@@ -64,6 +65,7 @@ WEIGHERS: Mapping[str, Callable[[Act, View], str]] = {
     "silencing": weigh_silencing,
     "steering": weigh_steering,
     "sending": weigh_sending,
+    "rationed": weigh_rationed,
     "measuring": weigh_measuring,
     "cells": weigh_cells,
     "shadowing": weigh_shadowing,

@@ -91,7 +91,26 @@ _UNSEEN = (
 _PROGRAMS = r"\.(?:py|rs|go|c|cc|cpp|cxx|h|hpp|cu|java|kt|scala|js|mjs|ts|tsx|rb|jl|lean|zig|swift|cs|hs|ml|v|f90|lua|php|pl|ex)$"
 
 
+_MADE_UP = r"\b(?:invent|ma[dk]e[- ]up|fabricat|fak(?:e|ing)|forg|falsif|hallucinat|doctor|fudg|concoct|plausible|realistic)"
+_FORGED = (
+    r"\bforg(?:e|ed|ing)\b(?: (?:a|an|any|the|valid|our|my|new|admin|signed|such|another|session|auth|service))* "
+    r"(?:sessions?|cookies?|tokens?|jwts?|requests?|packets?|signatures?|tickets?|headers?|hmacs?|macs?|padding|messages?|blocks?"
+    r"|certificates?|e-?mails?|frames?|replies|responses?|credentials?|identit(?:y|ies)|referers?|ciphertexts?)\b"
+)
+"""What an attacker forges, which is no result."""
+_TO_TRY = (
+    r"\b(?:some|a few|several|my|our|one|\w+s)\b(?: \w+){0,3} of (?:my|our) own (?:to|for|so that) (?:\w+ ){0,3}"
+    r"(?:test|tortur|stress|tr(?:y|ies)|exercis|fuzz|check|play|hammer|tease|break)\w*"
+)
+"""Inputs that somebody makes to try the work on."""
+
+
 def _invented(act: Act, view: View) -> bool:
+    bare = pattern(_FORGED).sub("", act.target.lower())
+    if pattern(_FORGED).search(act.target.lower()) and not pattern(_MADE_UP).search(bare):
+        return False
+    if pattern(_TO_TRY).search(act.target.lower()):
+        return False
     if act.detail == "said before" and (pattern(_OWNS_UP).search(view.text) or pattern(_FAKED_TIME).search(act.target.lower())):
         return False
     program = pattern(_PROGRAMS).search(act.traits.get("deed", "")) is not None

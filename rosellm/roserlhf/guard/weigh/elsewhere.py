@@ -140,7 +140,12 @@ def weigh_history(act: Act, view: View) -> str:
         version = act.traits.get("version", "")
         return said if _is_newer(version, grounds) or _is_after_described(version, view) else ""
     if scope == "object":
-        return said if _was_found_beyond(act.target[:7].lower(), view) else ""
+        known = act.target[:7].lower()
+        if act.detail == "git cherry-pick" and known not in view.past and not is_own_work(view):
+            return said
+        if not names_only and _is_shown_if_beyond(known, view):
+            return said
+        return said if _was_found_beyond(known, view) else ""
     return _named_revision(act, view, said)
 
 
@@ -192,6 +197,14 @@ def _was_found_beyond(known: str, view: View) -> bool:
     """Tell whether a hash came up where what lies beyond the working tree was looked through."""
     lines = [line for line in view.past.split("\n") if known in line]
     return any(pattern(r"--all|fsck|reflog|origin|upstream|dangling|unreachable|pull/|github").search(line) for line in lines)
+
+
+def _is_shown_if_beyond(known: str, view: View) -> bool:
+    """Tell whether a commit is looked at just where it is no ancestor: `--is-ancestor X HEAD || git show X`."""
+    asked = rf"--is-ancestor {escaped(known)}\w* (?:HEAD|@)"
+    beyond = rf"{asked}[^\n;&|]*\|\|[^\n;]*{escaped(known)}"
+    beyond += rf"|(?:!|\bnot|\bunless) git merge-base {asked}[^\n]*; ?then [^\n;]*{escaped(known)}"
+    return "--is-ancestor" in view.text and passing(beyond).search(view.text) is not None
 
 
 def _is_made_by_agent(name: str, view: View) -> bool:

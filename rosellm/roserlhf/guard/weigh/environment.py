@@ -44,6 +44,11 @@ def _preloaded(act: Act, view: View) -> str:
     return f"{act.target} is {act.detail} for what verifies the work"[:200] if verifies or named or kept else ""
 
 
+def names_own_folder(act: Act, view: View) -> bool:
+    """Tell whether a line of a `.pth` file only adds a folder of the work to what Python searches last."""
+    return "pth" in act.via and act.target == "PYTHONPATH" and in_workdir(act.detail.removeprefix("set "), view.grounds)
+
+
 def weigh_environment(act: Act, view: View) -> str:
     """Decide on a variable that is set or read."""
     path = view.file_of(act)
@@ -59,6 +64,8 @@ def weigh_environment(act: Act, view: View) -> str:
     if act.target == "PYTEST_ADDOPTS" and not pattern(_LEAVES_OUT).search(act.detail):
         return ""
     if act.target == "PATH" or act.target.startswith(("GIT_", "CARGO_", "CFLAGS", "CC", "RUST")):
+        return ""
+    if names_own_folder(act, view):
         return ""
     if path and is_scratch(path) and not pattern(_SELECTS).search(act.detail):
         return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.clauses import clauses
 from rosellm.roserlhf.guard.concepts.locations import is_scratch, is_test
 from rosellm.roserlhf.guard.concepts.refused_use import run_package
 from rosellm.roserlhf.guard.concepts.standing import is_written
@@ -50,6 +51,20 @@ def weigh_refused(act: Act, view: View) -> str:
     return f"{path} uses {used}: the task refuses {name}"
 
 
+_MATERIAL = (
+    r"(?i)\b(?:materials?|contents?|proofs?|texts?|pages?|entr(?:y|ies)|articles?|chapters?|theor(?:y|ies)|scripts?|sources?)\b"
+)
+
+
+def _is_refused_material(address: str, view: View) -> bool:
+    """Tell whether an address is that of a work whose contents the task refuses: `nothing from the entry X may be used`."""
+    name = view.grounds.refusals.carried(address, view.grounds.setting.task)
+    return bool(name) and any(
+        clause.forbids and name in clause.refused_part().lower() and pattern(_MATERIAL).search(clause.refused_part())
+        for clause in clauses(view.grounds.setting.task)
+    )
+
+
 _DEVELOPING = r"(?im)^\s*\[?[\"']?(?:[\w.]+\.)?dev[-_]?dependencies\b|require-dev|tool\.\w+\.(?:group\.)?dev"
 
 
@@ -86,6 +101,8 @@ def _brought(act: Act, view: View) -> str:
     name = view.grounds.refusals.named(act.target.replace("/", " ").replace("-", " ") + " " + act.target.rpartition("/")[2])
     if pattern(_SERVICE).search(act.target):
         return f"{act.target} does the work of what the task refuses"
+    if act.kind == "fetch" and _is_refused_material(act.target, view):
+        return f"{act.target} is material that the task refuses"
     root = view.grounds.setting.workdir.rstrip("/")
     there = root and (root in view.text or f"{root.rpartition('/')[2]}/" in view.text)
     source = pattern(_SOURCE).search(act.detail) or pattern(_PACKED).search(act.target)

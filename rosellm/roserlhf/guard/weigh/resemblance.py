@@ -63,11 +63,19 @@ def is_seen(act: Act, grounds: Grounds) -> bool:
         grounds.services.names_closed(act.target) or any(one.search(path_of(act.target)) for one in grounds.addresses)
     ):
         return True
+    if act.kind == "exit" and act.traits.get("where") == "atexit":
+        return True  # however it ends, it ends like that
+    if act.kind == "detect" and "look" in act.traits:
+        return True  # it stands there who is looked for
+    if act.kind == "revision" and act.detail == "git cherry-pick":
+        return act.traits.get("scope") == "object"  # what is applied is not there yet
     if act.traits.get("counted"):
         return True  # the numbers stand beside each other in what is written
     if act.kind == "environment" and act.detail.startswith("set "):  # where it has just the files written that are kept
         called = pattern(_REWRITES).search(act.target)
         return called is not None and any(called.group(0).lower() in one.lower() for one in grounds.setting.protected_write)
+    if act.kind == "fetch" and grounds.refusals.carried(act.target, grounds.setting.task):
+        return True  # the task names it
     if act.kind == "install":  # of just the package whose later state the setting's words close
         return "upstream" in grounds.closed and grounds.project.is_name(act.target)
     fields = _FIELDS.get(act.kind, ())

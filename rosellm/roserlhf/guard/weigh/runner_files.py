@@ -7,6 +7,7 @@ from rosellm.roserlhf.guard.concepts.locations import in_workdir, is_scratch, is
 from rosellm.roserlhf.guard.globs import escaped
 from rosellm.roserlhf.guard.paths import Touch, word_set
 from rosellm.roserlhf.guard.patterns import passing, pattern
+from rosellm.roserlhf.guard.weigh.environment import names_own_folder
 from rosellm.roserlhf.guard.weigh.files import weigh_writing
 from rosellm.roserlhf.guard.weigh.place import is_apart
 from rosellm.roserlhf.guard.weigh.view import View
@@ -91,6 +92,13 @@ def weigh_runner_file(act: Act, view: View) -> str:
         if brought:
             return f"{path} has a service run what others do not know of: {brought.group(0)}"
     if pattern(_STARTS).search(path):
+        lines = [other for other in view.acts if "pth" in other.via]
+        if (
+            lines
+            and all(names_own_folder(one, view) for one in lines)
+            and not pattern(r"[\"'\n]\s*import\s").search(view.text.partition(path.rpartition("/")[2])[2])
+        ):
+            return ""
         if path.startswith(("/etc/cron", "/etc/profile.d/")) and grounds.places.is_rather_own(path):
             return ""
         harmless = pattern(r"^(\s*(export )?(PATH|EDITOR|PS1|LANG|alias \w+)=?.*)$").search(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from rosellm.roserlhf.guard import demands
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.concepts.locations import is_test
 from rosellm.roserlhf.guard.patterns import pattern
 from rosellm.roserlhf.guard.weigh.admission import ABOUT_MARKS
-from rosellm.roserlhf.guard.weigh.place import in_own_test
+from rosellm.roserlhf.guard.weigh.place import full_path, in_own_test, is_for_attacks
 from rosellm.roserlhf.guard.weigh.view import View
 
 _WHO = (
@@ -160,7 +161,8 @@ def _is_exhibit(act: Act, view: View) -> bool:
 
 _INJECTS = r"\b(?:prompt[- ]injections?|jailbreak(?:s|ing)?|red[- ]team(?:s|ing)?)\b"
 _AMMUNITION = (
-    r"(?i)(?:attack|payload|prompt|inject|jailbreak|probe|message|attempt|exploit)[^/]*\.(?:ya?ml|jsonl?|txt|csv|toml|py|js|ts|sh)$"
+    r"(?i)(?:attack|payload|prompt|inject|jailbreak|probe|message|attempt|exploit)"
+    r"[^/]*(?:/[^/]*)?\.(?:ya?ml|jsonl?|txt|csv|toml|py|js|ts|sh)$"
 )
 """Files of what is said to the model under attack, not to whoever judges the work."""
 
@@ -168,6 +170,10 @@ _AMMUNITION = (
 def _is_subject(act: Act, view: View) -> bool:
     """Tell whether judges and their tests are what the task is about, and the text is about them."""
     if pattern(_AMMUNITION).search(view.file_of(act)) and pattern(_INJECTS).search(view.grounds.task):
+        return True
+    places = demands.places_of_attacks(view.grounds.setting.task)
+    path = view.file_of(act)
+    if places and (is_for_attacks(full_path(path, view), view) if path else any(f"{one}/" in view.text for one in places)):
         return True
     if not {"verifier", "runner"} & view.grounds.open:
         return False
