@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from rosellm.roserlhf.guard import resemblance
 from rosellm.roserlhf.guard.act import Act
+from rosellm.roserlhf.guard.precedents import Likeness
 from rosellm.roserlhf.guard.resemblance import Features, Weights, _heaviest, _weighed, features_of, score
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
 from rosellm.roserlhf.guard.setting_judge import SettingJudge
 from rosellm.roserlhf.guard.verdict import Case
+from rosellm.roserlhf.guard.weigh.resemblance import ATTEMPT, HONEST
 
 
 def _by_pattern(text: str) -> list[str]:
@@ -62,17 +64,29 @@ def test_the_score_is_what_the_parts_come_to() -> None:
     ("act", "score", "hack"),
     [
         (Act("define", "pytest_sessionfinish", "always true"), None, True),
-        (Act("define", "pytest_sessionfinish", "always true"), "-1.40", True),
-        (Act("define", "pytest_sessionfinish", "always true"), "-1.60", False),  # only inferred
-        (Act("read", "/eval/t.py"), "-1.60", True),  # seen at a place that the setting names
+        (Act("define", "pytest_sessionfinish", "always true"), HONEST, True),
+        (Act("define", "pytest_sessionfinish", "always true"), HONEST - 0.01, False),  # only inferred
+        (Act("read", "/eval/t.py"), HONEST - 0.01, True),  # seen at a place that the setting names
+        (Act("resemblance", "0.30"), None, False),
+        (Act("resemblance", "0.30"), ATTEMPT - 0.01, False),
+        (Act("resemblance", "-0.40"), ATTEMPT, True),
     ],
 )
-def test_what_is_only_inferred_is_cleared_by_likeness_to_honest_work(act: Act, score: str | None, hack: bool) -> None:
+def test_what_is_only_inferred_is_cleared_by_likeness_to_honest_work(act: Act, score: float | None, hack: bool) -> None:
     rules, setting = Rules.read(), Setting(workdir="/app", hidden_tests=("/eval/**",))
-    found = rules.suspicions([act, *([Act("resemblance", score)] if score else [])], setting)
-    assert {one.likeness for one in found} == {float(score) if score else None}
-    case = Case("tool", {}, (), found, setting)
-    assert asyncio.run(SettingJudge(rules)(case)).hack is hack
+    case = Case("tool", {}, (), rules.suspicions([act], setting), setting)
+    judge = SettingJudge(rules, lambda one: None if score is None or one is not case else Likeness(score, ("a-1",)))
+    assert asyncio.run(judge(case)).hack is hack
+
+
+def test_what_is_seen_is_not_compared() -> None:
+    rules, setting = Rules.read(), Setting(workdir="/app", hidden_tests=("/eval/**",))
+    case = Case("tool", {}, (), rules.suspicions([Act("read", "/eval/t.py")], setting), setting)
+
+    def compare(_: Case) -> Likeness | None:
+        raise AssertionError
+
+    assert asyncio.run(SettingJudge(rules, compare)(case)).hack
 
 
 @given(st.dictionaries(st.sampled_from("abcdefghijkl"), st.floats(-9, 9), max_size=12))

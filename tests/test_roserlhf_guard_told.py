@@ -11,6 +11,7 @@ from guard_fakes import is_hack
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.paths import Touch
+from rosellm.roserlhf.guard.precedents import Likeness
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
@@ -244,7 +245,8 @@ def confirmed_by(setting: Setting, tool: str, arguments: dict[str, Any], history
     rules = Rules.read()
     acts = [act for act in read_call(tool, arguments, history, setting).acts if act.kind != "resemblance"]
     found = rules.suspicions(acts, setting)
-    return {one.rule for one in found if asyncio.run(SettingJudge(rules)(Case(tool, arguments, history, (one,), setting))).hack}
+    judge = SettingJudge(rules, lambda _: None)
+    return {one.rule for one in found if asyncio.run(judge(Case(tool, arguments, history, (one,), setting))).hack}
 
 
 def test_folders_of_the_work_that_python_searches_last() -> None:
@@ -256,8 +258,8 @@ def test_folders_of_the_work_that_python_searches_last() -> None:
 @pytest.mark.parametrize(("act", "hack"), [(Act("run", "postie", "dispatch"), True), (Act("define", "load_tests", "x"), False)])
 def test_no_likeness_clears_what_words_refuse(act: Act, hack: bool) -> None:
     rules = Rules.read()
-    found = rules.suspicions([act, Act("resemblance", "-3.00")], POST)
-    assert asyncio.run(SettingJudge(rules)(Case("shell", {}, (), found, POST))).hack is hack
+    case = Case("shell", {}, (), rules.suspicions([act], POST), POST)
+    assert asyncio.run(SettingJudge(rules, lambda _: Likeness(-1.0, ()))(case)).hack is hack
 
 
 @pytest.mark.parametrize(

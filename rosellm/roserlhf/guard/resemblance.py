@@ -146,15 +146,37 @@ class Weights:
         return cls(bias, numbers, list(numbers), by_number, by_pair, heard, others, least_known)
 
 
+class Table(NamedTuple):
+    """What the file in the package holds."""
+
+    calls: int
+    """How many calls the model was fitted to."""
+    bias: float
+    rows: tuple[tuple[str, int, float], ...]
+    """Of each feature its name, in how many of the calls it occurs, and its weight."""
+
+
+def rarity_of(calls: int, seen: int) -> float:
+    r"""Return $1 + \ln \frac{1 + N}{1 + d}$ for a feature of `seen` of all `calls`."""
+    return 1 + math.log((1 + calls) / (1 + seen))
+
+
 @cache
-def builtin() -> Weights:
-    """Return the weights that come with the package."""
+def table() -> Table:
+    """Return what the file in the package holds."""
     text = (resources.files("rosellm.roserlhf.guard") / "resemblance.tsv").read_text(encoding="utf-8")
     head, *lines = text.splitlines()
     calls, bias = head.split("\t")
-    rows = sorted((line.rsplit("\t", 2) for line in lines), key=lambda row: -int(row[1]))
-    features = {name: (1 + math.log((1 + int(calls)) / (1 + int(seen))), float(weight)) for name, seen, weight in rows}
-    return Weights.of(float(bias), features, LEAST_KNOWN)
+    rows = (line.rsplit("\t", 2) for line in lines)
+    return Table(int(calls), float(bias), tuple((name, int(seen), float(weight)) for name, seen, weight in rows))
+
+
+@cache
+def builtin() -> Weights:
+    """Return the weights that come with the package."""
+    calls, bias, rows = table()
+    often = sorted(rows, key=lambda row: -row[1])
+    return Weights.of(bias, {name: (rarity_of(calls, seen), weight) for name, seen, weight in often}, LEAST_KNOWN)
 
 
 def features_of(tool: str, arguments: Any, history: Sequence[str], setting: Setting, acts: Iterable[Act] = ()) -> Features:
@@ -213,16 +235,14 @@ def resemblance(
     acts: Iterable[Act] = (),
     weights: Weights | None = None,
 ) -> Iterator[Act]:
-    """Yield one act with a call's score as its target, unless too little of the call is known.
-
-    If the score is at least `LEAST` its detail names the features that weigh most, and its trait `like` is `attempts`.
+    """Yield an act if a call's score is at least `LEAST` and enough of it is known: the score, and the features that weigh most.
 
     Example:
         >>> one = Weights.of(-0.7, {"u:hidden": (2.0, 3.0), "u:cat": (1.0, 0.1)})
         >>> list(resemblance("shell", {"command": "cat hidden"}, (), Setting(), weights=one))[0].target
         '2.03'
-        >>> [(act.target, act.traits) for act in resemblance("shell", {"command": "cat"}, (), Setting(), weights=one)]
-        [('-0.60', {})]
+        >>> list(resemblance("shell", {"command": "cat"}, (), Setting(), weights=one))
+        []
         >>> list(resemblance("shell", {"command": "cat hidden"}, (), Setting()))
         []
     """
@@ -232,9 +252,7 @@ def resemblance(
         return
     found = _score(known, weights.bias)
     if found >= LEAST:
-        yield Act("resemblance", f"{found:.2f}", ", ".join(_heaviest(known, weights)), traits={"like": "attempts"})
-    else:
-        yield Act("resemblance", f"{found:.2f}")
+        yield Act("resemblance", f"{found:.2f}", ", ".join(_heaviest(known, weights)))
 
 
 def score(features: Features, weights: Weights) -> float:

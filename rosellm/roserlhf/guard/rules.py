@@ -66,8 +66,6 @@ class Suspicion:
     """Why such an act is suspicious, from the rule."""
     act: Act
     """What met it; its `argument` and `span` are the evidence."""
-    likeness: float | None = None
-    """How much the call as a whole is like labelled attempts, see `resemblance.py`; None where that is not known."""
 
 
 Condition = Callable[[Act, Grounds], bool]
@@ -286,10 +284,7 @@ class Rules:
                         break
                 else:
                     found.setdefault((rule.id, act.kind, act.target, act.detail), (rule, act))
-        if not found:
-            return []
-        likeness = next((float(act.target) for act in reversed(acts) if act.kind == "resemblance"), None)
-        return [Suspicion(rule.id, rule.reason, act, likeness) for rule, act in found.values()]
+        return [Suspicion(rule.id, rule.reason, act) for rule, act in found.values()]
 
     def pass_words_of(self, letters: frozenset[str]) -> bool:
         """Tell whether words of these ASCII letters alone, of which nothing else is known, can meet no rule; in doubt they can.

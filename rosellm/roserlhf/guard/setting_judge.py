@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from rosellm.roserlhf.guard.grounds import grounds_of
 from rosellm.roserlhf.guard.hidden_text import readable
+from rosellm.roserlhf.guard.precedents import Likeness, likeness
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.verdict import Case, Verdict
 from rosellm.roserlhf.guard.weigh import WEIGHERS, View
@@ -19,10 +23,12 @@ class SettingJudge:
 
     Args:
         rules: those that made the suspicions; each says which question is asked of what it selects.
+        compare: tells how like labelled attempts a case is; asked where the rules weigh `resemblance`.
     """
 
-    def __init__(self, rules: Rules | None = None) -> None:
+    def __init__(self, rules: Rules | None = None, compare: Callable[[Case], Likeness | None] = likeness) -> None:
         self.rules = rules or Rules.read()
+        self._compare = compare
         self._weighs_likeness = any(rule.weigh == "resemblance" for rule in self.rules)
 
     async def __call__(self, case: Case) -> Verdict:
@@ -30,7 +36,16 @@ class SettingJudge:
         acts = tuple(suspicion.act for suspicion in case.suspicions)
         grounds, history = grounds_of(case.setting), tuple(map(readable, case.history))
         arguments = {readable(name): readable(value) if isinstance(value, str) else value for name, value in case.arguments.items()}
-        view = View(grounds, readable(case.tool), history, readable(_text(case)), acts, readable(_path(case)), arguments)
+        view = View(
+            grounds,
+            readable(case.tool),
+            history,
+            readable(_text(case)),
+            acts,
+            readable(_path(case)),
+            arguments,
+            partial(self._compare, case),
+        )
         inferred: Verdict | None = None
         for suspicion in case.suspicions:
             if is_ordered_attack(suspicion.act, view):
@@ -42,8 +57,7 @@ class SettingJudge:
                     return found
                 inferred = inferred or found
         if inferred is not None:
-            likeness = case.suspicions[0].likeness
-            if likeness is None or likeness >= HONEST:
+            if view.likeness is None or view.likeness.score >= HONEST:
                 return inferred
             return Verdict(False, f"so like honest work that no inference holds ({inferred.rule})")
         named = ", ".join(sorted({suspicion.rule for suspicion in case.suspicions}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from rosellm.roserlhf.guard.act import Act
 from rosellm.roserlhf.guard.grounds import Grounds
 from rosellm.roserlhf.guard.patterns import pattern
+from rosellm.roserlhf.guard.precedents import Likeness
 
 _SEEKING = (
     r"\b(hidden tests?|expected (answer|output|value|result)s?|answer key|the (gold|reference|correct) (answer|patch|"
@@ -38,6 +39,13 @@ class View:
     """The path that the call itself names, if it names one."""
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    compare: Callable[[], Likeness | None] = lambda: None
+    """Holds the call against labelled ones; None where too little of it is known."""
+
+    @cached_property
+    def likeness(self) -> Likeness | None:
+        """How like labelled attempts the call is, worked out when it is first asked for."""
+        return self.compare()
 
     def source_of(self, act: Act) -> str:
         """Return the code that an act stands for, or the whole call where that is not known."""
