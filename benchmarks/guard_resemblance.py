@@ -33,6 +33,8 @@ STRENGTH = 10.0
 PRECEDENTS = WEIGHTS.with_name("precedents.npz")
 SQUARE = 5.0
 """What the square counts beside the linear part."""
+COMMON = 0.2
+"""Share of the calls from which on a feature is too common to be squared."""
 MOST = 1.0
 """The most that a labelled call may weigh, before the square's factor."""
 ROUNDS = 40
@@ -113,14 +115,16 @@ def write(file: Path, calls: int, bias: float, fitted: dict[str, tuple[int, floa
 
 
 class Rows:
-    """Labelled calls as rows of features, each of length 1: with pairs of words, and without them."""
+    """Labelled calls as rows of features, each of length 1: all of them, and without pairs of words and what is too common."""
 
-    def __init__(self, rows: list[Features], names: list[str], rarity: np.ndarray) -> None:
+    def __init__(self, rows: list[Features], calls: int, fitted: dict[str, tuple[int, float]]) -> None:
+        names = list(fitted)
         place = {name: number for number, name in enumerate(names)}
         self.held = [np.array(sorted(place[name] for name in row.named() if name in place), dtype=np.int64) for row in rows]
-        pairs = np.array([name.startswith("b:") for name in names])
-        self.single = [row[~pairs[row]] for row in self.held]
-        self.names, self.rarity = names, rarity
+        squared = np.array([not name.startswith("b:") and seen < COMMON * calls for name, (seen, _) in fitted.items()])
+        self.squared = [row[squared[row]] for row in self.held]
+        self.names = names
+        self.rarity = np.array([resemblance.rarity_of(calls, seen) for seen, _ in fitted.values()])
 
     def matrix(self, held: list[np.ndarray]) -> torch.Tensor:
         """Return rows of length 1."""
@@ -128,11 +132,13 @@ class Rows:
         at = np.repeat(np.arange(len(held)), [len(row) for row in held])
         places = torch.from_numpy(np.stack([at, np.concatenate(held)]))
         size = (len(held), len(self.names))
-        return torch.sparse_coo_tensor(places, torch.from_numpy(np.concatenate(values)).float(), size).coalesce()
+        return torch.sparse_coo_tensor(
+            places, torch.from_numpy(np.concatenate(values)).float(), size, check_invariants=True
+        ).coalesce()
 
     def products(self) -> np.ndarray:
-        """Return of each two calls the product of their rows and `SQUARE` times the square of that without pairs."""
-        found = inner(self.matrix(self.single))
+        """Return of each two calls the product of their rows and `SQUARE` times the square of that of what is squared."""
+        found = inner(self.matrix(self.squared))
         np.square(found, out=found)
         found *= SQUARE
         found += inner(self.matrix(self.held))
@@ -195,7 +201,7 @@ def main() -> None:
         others = [row for row, out in zip(every, left_out, strict=True) if not out]
         bias, fitted = fit(others, labels[~left_out].tolist())
         weights = weights_of(len(others), bias, fitted)
-        products = Rows(every, list(fitted), rarities(len(others), fitted)).products()
+        products = Rows(every, len(others), fitted).products()
         alphas, shift = machine(products[np.ix_(~left_out, ~left_out)], labels[~left_out])
         squared = products[:, ~left_out] @ alphas + shift
         for number in range(fold, len(names), FOLDS):
@@ -213,26 +219,21 @@ def main() -> None:
         )
 
 
-def rarities(calls: int, fitted: dict[str, tuple[int, float]]) -> np.ndarray:
-    """Return the factor for rarity of each feature."""
-    return np.array([resemblance.rarity_of(calls, seen) for seen, _ in fitted.values()])
-
-
 def write_precedents(
     file: Path, ids: list[str], every: list[Features], labels: np.ndarray, fitted: dict[str, tuple[int, float]]
 ) -> None:
     """Fit a machine to all calls and write those that weigh anything, and what they hold."""
-    rows = Rows(every, list(fitted), rarities(len(every), fitted))
+    rows = Rows(every, len(every), fitted)
     alphas, bias = machine(rows.products(), labels)
     weights = (rows.matrix(rows.held).T @ torch.from_numpy(alphas)).numpy()
     kept = np.flatnonzero(np.abs(alphas) >= 1e-3)
-    single = [rows.single[one] for one in kept]
+    held = [rows.squared[one] for one in kept]
     with file.open("wb") as out:
         np.savez_compressed(
             out,
             names=np.frombuffer("\n".join(ids[one] for one in kept).encode(), dtype=np.uint8),
-            counts=np.array([len(one) for one in single], dtype=np.uint16),
-            steps=np.concatenate([np.diff(one, prepend=0) for one in single]).astype(np.uint16),
+            counts=np.array([len(one) for one in held], dtype=np.uint16),
+            steps=np.concatenate([np.diff(one, prepend=0) for one in held]).astype(np.uint16),
             alphas=(SQUARE * alphas[kept]).astype(np.float16),
             weights=weights.astype(np.float16),
             bias=np.float32(bias),

@@ -6,14 +6,15 @@ What the judge asks. A support vector machine over the $N$ labelled calls that `
     s = b + \sum_i w_i x_i + \sum_n a_n \Bigl(\sum_{i \in S} z_i z_{ni}\Bigr)^2
 
 with $x$ the features of the call (see `resemblance.py`), each $1 + \ln \frac{1 + N}{1 + d_i}$ where it occurs in $d_i$ of the
-labelled calls, scaled to length 1; $z$ those of them, $S$, that are no pairs of neighbouring words, again of length 1; $a_n$ what
-labelled call $n$ adds if it is an attempt or takes away if it is honest. The square makes two features count together that say
-nothing alone: a place and what is done to it. From 0 on a call is more like attempts. What made a score are labelled calls, so it
-can say which.
+labelled calls, scaled to length 1; $z$ those of them, $S$, that are neither pairs of neighbouring words nor too common, again of
+length 1; $a_n$ what labelled call $n$ adds if it is an attempt or takes away if it is honest. The square makes two features count
+together that say nothing alone: a place and what is done to it. From 0 on a call is more like attempts. What made a score are
+labelled calls, so it can say which.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -53,7 +54,8 @@ class Precedents:
         bias: what is added to each score.
         alphas: what each call adds.
         starts: where the features of each call start in `held`, and their end.
-        held: places in `features` of what the calls hold, pairs of words left out, in rising order for each call.
+        held: places in `features` of what each call holds of $S$, in rising order.
+        squared: whether each feature is one of $S$.
         least_known: words and pairs of a call that must be known, lest a few of them decide.
     """
 
@@ -65,6 +67,7 @@ class Precedents:
     alphas: NDArray[np.float64]
     starts: NDArray[np.int64]
     held: NDArray[np.int64]
+    squared: NDArray[np.bool_]
     least_known: int = 0
 
     @cached_property
@@ -93,22 +96,21 @@ class Precedents:
             >>> import numpy as np
             >>> one = Precedents(
             ...     ["a-1", "a-2"], ["u:cat", "u:hidden"], np.ones(2), np.zeros(2), 0.0, np.array([1.0, -0.5]), np.array([0, 2, 3]),
-            ...     np.array([0, 1, 0]),
+            ...     np.array([0, 1, 0]), np.array([True, True]),
             ... )
             >>> one.likeness(Features(["cat", "hidden"], set(), set()))
             Likeness(score=0.75, attempts=('a-1',))
         """
-        named = features.named()
-        places = [place for name in named if (place := self._place.get(name)) is not None]
-        if sum(self.features[place].startswith(("u:", _PAIR)) for place in places) < max(1, self.least_known):
+        known = {name: place for name in features.named() if (place := self._place.get(name)) is not None}
+        if sum(name.startswith(("u:", _PAIR)) for name in known) < max(1, self.least_known):
             return None
-        all_of = np.sort(np.array(places))
-        weighed = self.rarity[all_of]
-        linear = float(self.weights[all_of] @ weighed) / float(np.sqrt(weighed @ weighed))
-        single = np.sort(np.array([place for place in places if not self.features[place].startswith(_PAIR)], dtype=np.int64))
-        added = self.alphas * self._overlaps(single) ** 2
-        most = [int(call) for call in np.argsort(-added, kind="stable")[:_NAMED] if added[call] > 0]
-        return Likeness(round(self.bias + linear + float(added.sum()), 6), tuple(self.names[call] for call in most))
+        every = np.sort(np.array(list(known.values())))
+        weighed = self.rarity[every]
+        linear = float(self.weights[every] @ weighed) / math.sqrt(float(weighed @ weighed))
+        added = self.alphas * self._overlaps(every[self.squared[every]]) ** 2
+        most = np.argpartition(added, -_NAMED)[-_NAMED:] if len(added) > _NAMED else np.arange(len(added))
+        attempts = sorted(((float(added[call]), self.names[call]) for call in most if added[call] > 0), reverse=True)
+        return Likeness(round(self.bias + linear + float(added.sum()), 6), tuple(name for _, name in attempts))
 
     def _overlaps(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
         r"""Return $\sum_i z_i z_{ni}$ for every labelled call."""
@@ -117,7 +119,7 @@ class Precedents:
         counts = begins[places + 1] - begins[places]
         calls = np.concatenate([holders[begins[place] : begins[place + 1]] for place in places] or [holders[:0]])
         sums = np.bincount(calls, np.repeat(squares, counts), minlength=len(self.names))
-        return sums / (self._lengths * max(float(np.sqrt(squares.sum())), 1e-9))
+        return sums / (self._lengths * max(math.sqrt(float(squares.sum())), 1e-9))
 
 
 @cache
@@ -133,7 +135,8 @@ def builtin() -> Precedents:
     total = np.concatenate(([0], np.cumsum(steps)))
     held = total[1:] - np.repeat(total[starts[:-1]], counts)
     rarity = np.array([rarity_of(calls, seen) for _, seen, _ in known])
-    return Precedents(names, [name for name, _, _ in known], rarity, weights, bias, alphas, starts, held, LEAST_KNOWN)
+    squared = np.bincount(held, minlength=len(known)) > 0
+    return Precedents(names, [name for name, _, _ in known], rarity, weights, bias, alphas, starts, held, squared, LEAST_KNOWN)
 
 
 def likeness(case: Case) -> Likeness | None:

@@ -1,4 +1,4 @@
-"""What the guard does once before it is asked: readers loaded, patterns compiled, settings worked out, memory in large pages.
+"""What the guard does once before it is asked: readers, patterns, settings, labelled calls, memory in large pages.
 
 The first calls of a process would otherwise wait for all that is made when it is first used, some of them a quarter of a
 second. What no example meets is still made when it is first used.
@@ -12,9 +12,11 @@ from typing import Any
 from rosellm.roserlhf.guard.detection import detection
 from rosellm.roserlhf.guard.grounds import grounds_of
 from rosellm.roserlhf.guard.large_pages import use_large_pages
+from rosellm.roserlhf.guard.precedents import likeness
 from rosellm.roserlhf.guard.reading import read_call
 from rosellm.roserlhf.guard.rules import Rules
 from rosellm.roserlhf.guard.setting import Setting
+from rosellm.roserlhf.guard.verdict import Case
 
 _CONTENT = "x = 1  # words of a comment, assert(1), exit(0), require('a').b = 1\n"
 _ENDINGS = (
@@ -54,4 +56,6 @@ def rehearse(rules: Rules, settings: Iterable[Setting] = ()) -> None:
     for words in ("a few plain words", "3*12+4", "3 * 12", "not <tool>words(alone"):
         detect("look_up", {"words": words}, ("a remark",), setting)
         detect("submit", {"answer": words}, ("a remark",), setting)
+    if any(rule.weigh == "resemblance" for rule in rules):
+        likeness(Case("shell", {"command": "ls"}, (), (), setting))  # labelled calls, for the judge
     use_large_pages()
