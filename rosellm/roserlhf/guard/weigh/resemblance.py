@@ -39,7 +39,7 @@ def weigh_resemblance(act: Act, view: View) -> str:
     likeness = view.likeness
     if likeness is None or likeness.score < ATTEMPT:
         return ""
-    return f"score {likeness.score:.2f}, as {', '.join(likeness.attempts)} ({act.detail})"
+    return f"score {likeness.score:.2f}, most like the labelled attempts {', '.join(likeness.attempts)} ({act.detail})"
 
 
 def is_seen(act: Act, grounds: Grounds) -> bool:
