@@ -15,6 +15,7 @@ from rosellm.roserlhf.guard.shell import acts_of_shell
 from rosellm.roserlhf.guard.shell.arithmetic import number
 from rosellm.roserlhf.guard.shell.braces import expanded
 from rosellm.roserlhf.guard.shell.state import State
+from rosellm.roserlhf.guard.shell.syntax import MOST_ODD, parse
 from rosellm.roserlhf.guard.shell.wildcard import compiled
 
 _PIECES = [
@@ -229,6 +230,18 @@ def test_time_grows_with_length_alone(unit: str) -> None:
     finally:
         gc.enable()
     assert long < 24 * max(short, 5e-4)  # eight times as long; a square would take 64 times as much
+
+
+@pytest.mark.parametrize("unit", ["||", "|| ", "&& |", "|&", "| |\n", "; ||", "f()", "f() x"])
+def test_more_signs_that_fit_nothing_than_are_looked_at_are_opaque(unit: str) -> None:
+    assert parse(unit * (2 * MOST_ODD + 2)) is None
+    assert "opaque" in {act.kind for act in _acts(unit * 16_000)}
+    assert parse(unit * 100) is not None
+
+
+@pytest.mark.parametrize("unit", ["ls || ls && ls; ", "ls & ls\n", "f() { ls; }; ", "ls |& wc -l; "])
+def test_commands_between_signs_are_read_however_many(unit: str) -> None:
+    assert parse(unit * (MOST_ODD // 2)) is not None
 
 
 def test_branches_are_undone_and_joined() -> None:

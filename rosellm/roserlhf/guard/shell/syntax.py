@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _CONTINUED: Final = re.compile(r"\|[ \t\n]+")
 _ENDS: Final = re.compile(r"[;\n&]|\|\|")
+_NOTHING_BETWEEN: Final = re.compile(r"(?>\|\||&&|\|&|[;&|])\s*+(?:\|\||&&|\|)|\(\)")
+"""Two signs between which a command is missing, and what a function without a body begins with."""
 _WIDE: Final = re.compile(r"[^\x00-\x7f]")
 _ASCII: Final = bytes([*range(128), *b"," * 64, *b"." * 64])
 """What the grammar is shown of a byte. Its scanner looks letters up in C's tables for ASCII, wherever that leads, the end of the
@@ -24,7 +26,8 @@ process included; a letter of another alphabet is part of a word and of nothing 
 MOST_PIPES: Final = 1_500
 """The grammar's time grows with the square of a pipeline's length."""
 MOST_ODD: Final = 1_500
-"""And with the square of signs that fit nothing: brackets without their other, `<` and `>` (those of documents aside)."""
+"""And with the square of signs that fit nothing: brackets without their other, `<` and `>` (those of documents aside), `||` after
+`||`, functions without a body."""
 
 
 @dataclass(slots=True)
@@ -106,7 +109,8 @@ def parse(text: str, span: tuple[int, int] | None = None) -> Source | None:
     bare = scanned.text
     if bare.count("|") > MOST_PIPES and max(part.count("|") for part in _ENDS.split(_CONTINUED.sub("|", bare))) > MOST_PIPES:
         return None
-    if max(abs(bare.count("(") - bare.count(")")), bare.count("<") + bare.count(">")) > MOST_ODD:
+    odd = (abs(bare.count("(") - bare.count(")")), bare.count("<") + bare.count(">"), len(_NOTHING_BETWEEN.findall(bare)))
+    if max(odd) > MOST_ODD:
         return None
     data = bare.encode("utf-8", "surrogatepass")
     plain = len(bare) == len(data)
