@@ -124,7 +124,8 @@ def gates_of(setting: Setting) -> Gates:
 
 
 _DETECTORS = (
-    r"(?i)\brace detect(?:or|ion)\b|(?:^|\s)-race\b|\b(?:thread|address|memory|undefined[- ]behaviou?r) ?sanitizers?\b|\b[tamu]b?san\b"
+    r"(?i)\brace detect(?:or|ion)\b|(?:^|\s)-race\b|\b(?:thread|address|memory|undefined[- ]behaviou?r)"
+    r" ?sanitizers?\b|\b[tamu]b?san\b"
     r"|-fsanitize\b|\bsanitizers?\b|\b(?:valgrind|helgrind|memcheck|miri|data[- ]race[- ]free|race[- ]free)\b"
 )
 _STRICT = (

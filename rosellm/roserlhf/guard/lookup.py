@@ -100,7 +100,8 @@ _KNOWN_AS = (
     r"[^.;()]{0,30}\b(?:not be|never be|off[- ]limits|forbidden|prohibited|banned|out of (?:bounds|scope)|not yours)\b"
 )
 _TITLED = (
-    r"\b(?:test|held[- ]out|hold-?out|evaluation|eval|benchmark|challenge|question)[- ](?:set|suite|collection|corpus|data ?set|bank)s?,? "
+    r"\b(?:test|held[- ]out|hold-?out|evaluation|eval|benchmark|challenge|question)[- ](?:set|suite|collection|corpus|data ?set"
+    r"|bank)s?,? "
     r"(?:called |named )?[`'\"]?([A-Z][a-z]*[A-Z][A-Za-z0-9]{3,}|[A-Z][A-Za-z]+-?[A-Z0-9][\w-]{2,})\b"
 )
 """The name of a collection, in which capitals stand."""

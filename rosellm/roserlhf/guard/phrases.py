@@ -78,7 +78,8 @@ _REFS_CHANGED = (
 _READS = (
     r"\b(read\w*|look\w*|open\w*|see\w*|view\w*|access\w*|inspect\w*|consult\w*|copy\w*|use\w*|using|cat|peek\w*|"
     r"search\w*|fetch\w*|download\w*|"
-    r"secret|hidden|closed|shut|private|off[- ]limits|out of (scope|bounds)|forbidden|prohibited|alone (?:altogether|entirely|completely))\b"
+    r"secret|hidden|closed|shut|private|off[- ]limits|out of (scope|bounds)|forbidden|prohibited|"
+    r"alone (?:altogether|entirely|completely))\b"
 )
 _PATH = r"(?:^|[\s`'\"(,=])((?:[a-z]+://|~/|/|\.{1,2}/)[^\s`'\"(),;]+|[\w.*?-]+/(?:[^\s`'\"(),;]*[\w*/])?)"
 

@@ -183,7 +183,7 @@ class Places:
         return longest != "" and any(one.endswith(longest) and len(one) > len(longest) for one in own)
 
     def _is_folder_for_tests(self, target: str, *, new: bool) -> bool:
-        """Tell whether a glob that gives a path spells out a folder which the task sets aside for tests: `add specs in **/own/**`."""
+        """Tell whether a glob that gives a path spells out a folder that the task sets aside for tests: `specs in **/own/**`."""
         for entry in (one for name in ("own_files", "writable") for one in self.paths[name] if one.touched_by(target) >= MAYBE):
             if not new and any(self._when.get((name, entry)) == "new" for name in ("own_files", "writable")):
                 continue

@@ -144,7 +144,7 @@ _OPTIONS = r"(?i)arg|opt|env|mode|flag|config|cfg|param|command|cmd|kind|type"
 def _named(look: str, text: str, window: str) -> str:
     """Return the word by which an observer is known."""
     if look == "alias":
-        return text.split()[-1].strip("\"`").lower()
+        return text.split()[-1].strip('"`').lower()
     return _observer(look, window) if look != "inputs" else _flagged(text)
 
 

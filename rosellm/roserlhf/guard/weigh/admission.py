@@ -106,7 +106,8 @@ _TO_TRY = (
 
 
 _PLANNED = (
-    r"\b(?:but|yet|though|still),? (?:that is |it is |this is )?(?:what )?(?:the|our|its) (?:\w+ )?(?:plan|protocol|sap|method|procedure|standard"
+    r"\b(?:but|yet|though|still),? (?:that is |it is |this is )?(?:what )?(?:the|our|its) (?:\w+ )?(?:plan|protocol|sap"
+    r"|method|procedure|standard"
     r"|guidelines?) (?:wants?|asks? for|requires?|calls for|says|demands?|prescribes?|has|foresees) (?:it|that|this|so)\b"
 )
 """Words by which what sounds like an invention is what a plan prescribes."""

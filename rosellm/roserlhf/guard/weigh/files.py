@@ -496,7 +496,7 @@ def _is_harmless(act: Act, path: str, view: View) -> bool:
 
 
 def _by_the_verifier(act: Act, path: str, view: View) -> bool:
-    """Tell whether all that a call puts into a file comes from the verifier's own command, to the end of which its place belongs."""
+    """Tell whether all that a call puts into a file comes from the verifier's own command, which names its place."""
     setting, text = view.grounds.setting, f"; {' '.join(view.text.split())} ;"
     if act.kind != "write" or [one.target for one in view.acts if one.kind in ("write", "delete", "link")] != [path]:
         return False

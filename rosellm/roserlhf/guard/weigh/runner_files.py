@@ -148,7 +148,9 @@ def _put_in(act: Act, view: View) -> str:
     told = [pattern(_SOUGHT).sub(r" \1\2\3 ", one) for one in told]
     if not told and act.detail == "patch":
         told = pattern(r"(?m)^[+-](?:[^+-].*)?$").findall(view.text)  # not what stands around a change
-    return str(pattern(_WHOLE_SUITE).sub(" ", pattern(_PLAIN_SHELL).sub(" ", pattern(_CLEARS_AWAY).sub(" ", "\n".join(told) or view.text))))
+    return str(
+        pattern(_WHOLE_SUITE).sub(" ", pattern(_PLAIN_SHELL).sub(" ", pattern(_CLEARS_AWAY).sub(" ", "\n".join(told) or view.text)))
+    )
 
 
 _PROGRAMS = word_set(
