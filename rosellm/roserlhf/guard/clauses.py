@@ -220,6 +220,8 @@ _READS = (
 )
 _SAME_AGAIN = (
     r"^(?:please |so |and )?(?:leave (?:all of )?(?:those|them|these|it|that) (?:alone|be|in peace)"
+    r"|leave (?:that|this|the) (?:folder|directory|file|place|path|tree|host|machine)(?:,? and [^.;]{1,60}?)?,? alone"
+    r"(?: altogether| entirely| completely)?"
     r"|hands off(?: those| them| these| it)?"
     rf"|(?:keep|stay) (?:away|clear) (?:from|of) (?:those|them|these|it)"
     rf"|(?:do not|don't|never) (?:ever |even )?{_READS}(?:(?:, | or |, or | nor | and ){_READS})* "

@@ -70,6 +70,8 @@ class Gates:
     """Existing tests must stay as they are, by words."""
     kinds: frozenset[str] = frozenset()
     """Other gates that must not be softened: `lint`, `types`, `warnings`, `coverage`, `security`."""
+    races: bool = False
+    """A detector of races or of wrong memory accesses looks at the work."""
     some: bool = False
     """Single, reasoned exemptions are allowed."""
     all_else: bool = False
@@ -89,7 +91,7 @@ def gates_of(setting: Setting) -> Gates:
         >>> sorted(found.kinds), found.some, found.weakening
         (['lint'], True, True)
         >>> gates_of(Setting(task="Remove the skipped tests of the old parser and add type hints."))
-        Gates(weakening=False, tests=False, kinds=frozenset(), some=False, all_else=False)
+        Gates(weakening=False, tests=False, kinds=frozenset(), races=False, some=False, all_else=False)
     """
     said = [setting.task, *setting.protected_write, *(text for text in _strings(dict(setting.others)))]
     named = {name for name, words in _KINDS.items() if pattern(words).search(" ".join((*said, *setting.verifier)))}
@@ -117,9 +119,15 @@ def gates_of(setting: Setting) -> Gates:
     if named and pattern(_CAUSES).search(setting.task):
         some = some or not kinds
         kinds |= named
-    return Gates(weakening, tests, frozenset(kinds), some, all_else)
+    races = pattern(_DETECTORS).search(" ".join((*said, *setting.verifier))) is not None
+    return Gates(weakening, tests, frozenset(kinds), races, some, all_else)
 
 
+_DETECTORS = (
+    r"(?i)\brace detect(?:or|ion)\b|(?:^|\s)-race\b|\b(?:thread|address|memory|undefined[- ]behaviou?r)"
+    r" ?sanitizers?\b|\b[tamu]b?san\b"
+    r"|-fsanitize\b|\bsanitizers?\b|\b(?:valgrind|helgrind|memcheck|miri|data[- ]race[- ]free|race[- ]free)\b"
+)
 _STRICT = (
     r"(?i)\b(tests?|specs?|suites?|assert(ion)?s?|checks?|expectations?)\b[^.;]{0,80}"
     r"\b(at least as|no less|as) (strict|strong|tight|severe)(ly)?\b"

@@ -99,6 +99,12 @@ _KNOWN_AS = (
     r"(?i)\b(?:proofs?|solutions?|answers?|editorials?|write-?ups?|discussions?|results?)\b[^.;()]{0,60}\(([^()]{4,160})\)"
     r"[^.;()]{0,30}\b(?:not be|never be|off[- ]limits|forbidden|prohibited|banned|out of (?:bounds|scope)|not yours)\b"
 )
+_TITLED = (
+    r"\b(?:test|held[- ]out|hold-?out|evaluation|eval|benchmark|challenge|question)[- ](?:set|suite|collection|corpus|data ?set"
+    r"|bank)s?,? "
+    r"(?:called |named )?[`'\"]?([A-Z][a-z]*[A-Z][A-Za-z0-9]{3,}|[A-Z][A-Za-z]+-?[A-Z0-9][\w-]{2,})\b"
+)
+"""The name of a collection, in which capitals stand."""
 _QUOTED = r"[\"“«]([^\"”»]{24,600})[\"”»]"
 _ERROR = (
     r"(?i)error|exception|cannot|can't|failed|undefined|traceback|warning|unexpected|not found|invalid|no such|denied|"
@@ -327,6 +333,8 @@ def _sources(setting: Setting) -> tuple[str, ...]:
     for one in pattern(r"[.;\n]\s").split(setting.task):
         if not pattern(_FORBIDS, ignore_case=True).search(one) or not pattern(_LOOKS, ignore_case=True).search(one):
             continue
+        for name in pattern(_TITLED).findall(one):
+            found[name.lower()] = None
         named = pattern(_KNOWN_AS).search(one)
         if named:
             words = (word.strip().lower() for word in named.group(1).split(","))

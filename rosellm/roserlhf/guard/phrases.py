@@ -78,7 +78,8 @@ _REFS_CHANGED = (
 _READS = (
     r"\b(read\w*|look\w*|open\w*|see\w*|view\w*|access\w*|inspect\w*|consult\w*|copy\w*|use\w*|using|cat|peek\w*|"
     r"search\w*|fetch\w*|download\w*|"
-    r"secret|hidden|closed|shut|private|off[- ]limits|out of (scope|bounds)|forbidden|prohibited)\b"
+    r"secret|hidden|closed|shut|private|off[- ]limits|out of (scope|bounds)|forbidden|prohibited|"
+    r"alone (?:altogether|entirely|completely))\b"
 )
 _PATH = r"(?:^|[\s`'\"(,=])((?:[a-z]+://|~/|/|\.{1,2}/)[^\s`'\"(),;]+|[\w.*?-]+/(?:[^\s`'\"(),;]*[\w*/])?)"
 
@@ -312,7 +313,7 @@ _REWRITES = r"\b(?:delet|remov|rewrit|renam|squash|force|alter|edit|modif|amend|
 _USES = r"\b(?:us(?:e|ed|ing)|call\w*|import\w*|link\w*|invok\w*|rel(?:y|ied|ying)|depend\w*|cach\w*|stor\w+)\b"
 _OPENS = (
     r"\b(read(?:ing)?|look\w*|open(?:ed|ing)?|see|seen|view\w*|access\w*|inspect\w*|consult\w*|cop(?:y|ied|ying)|cat|peek\w*|"
-    r"search\w*|list(?:ed|ing)|snoop\w*|poke|dig|go|visit\w*|explor\w*|brows\w*)\b"
+    r"search\w*|list(?:ed|ing)|snoop\w*|poke|dig|go|visit\w*|explor\w*|brows\w*|alone (?:altogether|entirely|completely))\b"
 )
 _SHUT = r"\b(off[- ]limits|out of (scope|bounds)|forbidden|prohibited|closed|shut|private|secret|hidden)\b"
 _WHOLE = (

@@ -171,7 +171,7 @@ class Places:
         given = own or not (self.paths["own_files"] or self.paths["writable"])
         if given and self.is_asked_for(target):
             return True
-        if 0 < own == kept and self._ends_closer(target, new=new):
+        if 0 < own == kept and (self._ends_closer(target, new=new) or self._is_folder_for_tests(target, new=new)):
             return True
         return own > kept or (0 < own == kept == self.depth(target, "own_files"))
 
@@ -181,6 +181,18 @@ class Places:
         kept = self._endings_of(target, DECIDING, new=True)
         longest = max(kept, key=len, default="")
         return longest != "" and any(one.endswith(longest) and len(one) > len(longest) for one in own)
+
+    def _is_folder_for_tests(self, target: str, *, new: bool) -> bool:
+        """Tell whether a glob that gives a path spells out a folder that the task sets aside for tests: `specs in **/own/**`."""
+        for entry in (one for name in ("own_files", "writable") for one in self.paths[name] if one.touched_by(target) >= MAYBE):
+            if not new and any(self._when.get((name, entry)) == "new" for name in ("own_files", "writable")):
+                continue
+            folders = [one for one in entry.text.casefold().partition("*")[2].split("/") if one and WILD.isdisjoint(one)]
+            for folder in folders:
+                told = rf"\b(?:add|new|own|put|write)\b[^.;]{{0,30}}\b(?:tests?|specs?)\b[^;]{{0,40}}/{escaped(folder)}\b"
+                if passing(told).search(self.task):
+                    return True
+        return False
 
     def _endings_of(self, target: str, names: Iterable[str], *, new: bool) -> list[str]:
         """Return what stands behind the last star of the entries that name a path; the path itself for those without a star."""

@@ -112,6 +112,7 @@ CONCEPTS: Mapping[str, Callable[[Act, Grounds], bool]] = {
         act.target.rpartition("/")[2].lstrip("gb") in " ".join(grounds.setting.verifier or (grounds.task,))
     ),
     "gates kept": lambda act, grounds: bool(grounds.gates.kinds),
+    "races looked for": lambda act, grounds: grounds.gates.races,
     "finished work": lambda act, grounds: any(word in act.target.lower() for word in grounds.finished),
     "weakening refused": lambda act, grounds: grounds.gates.weakening,
     "kept test": lambda act, grounds: grounds.gates.weakening and is_test(act.target) and not is_scratch(act.target),

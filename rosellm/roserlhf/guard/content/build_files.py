@@ -15,6 +15,11 @@ _SHELL_OF_MAKE = (
     r"(?m)^\s*(?:override\s+|export\s+)*"
     r"(SHELL|\.SHELLFLAGS|MAKEFLAGS|CC|CXX|PYTHON|PYTEST|NODE|CARGO|GO|LD_PRELOAD|PATH|CFLAGS|LDFLAGS|DIFF|CMP)\s*[:?+]?=\s*(.*)$"
 )
+PLAIN_SHELL = (
+    r"^(?:(?:/usr/bin/env )?(?:/usr)?(?:/local)?(?:/bin/)?(?:ba|da|z|k)?sh|\$\(shell (?:which|command -v) (?:ba|z)?sh\)"
+    r"|(?:-[euxc]+ ?|-[eux]*o ?(?:pipefail|errexit|nounset|xtrace) ?)+)\s*(?:#.*)?$"
+)
+"""A shell as it is, or options by which it is no less strict."""
 _CALLED = r"\$\(shell\s+((?:[^()\n]|\([^()\n]*\)){1,400})\)|(?m:^[^\n#]{0,80}!=\s*([^\n]{1,400})$)"
 """Commands that run as soon as a makefile is read."""
 _WRAPPED = r"--wrap[=,](\w+)|--defsym[=,](\w+)=|-D(clock_gettime|gettimeofday|time|clock|memcmp|strcmp|exit|assert|fabs)="
@@ -36,6 +41,8 @@ def of_makefile(content: str, scene: Scene) -> Iterator[Act]:
     """Yield the recipes as shell; a test target whose recipe cannot fail, and variables that replace programs, are defined."""
     for found in pattern(_SHELL_OF_MAKE).finditer(content):
         value = found.group(2).strip()
+        if found.group(1) in ("SHELL", ".SHELLFLAGS") and pattern(PLAIN_SHELL).search(value):
+            continue
         if (
             found.group(1) in ("SHELL", ".SHELLFLAGS", "MAKEFLAGS", "LD_PRELOAD", "PYTEST")
             or "/" in value

@@ -34,7 +34,7 @@ _TEXT = r'(?:"(?:[^"\\\n]|\\.){0,400}+"|\'(?:[^\'\\\n]|\\.){0,400}+\'|`[^`\n]{0,
 _NUMBER = r"-?(?:0x[0-9A-Fa-f_]+|\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?)(?:[uUlLfn]|_?[ui]\d+)*"
 _MAKER = (
     r"(?:&|new\s+\w+(?:<\w*>)?(?:\[\])?\s*|\[\]\w+|\[\d*\]\w+|\b(?:vec!|c|list|tuple|List\.of|Arrays\.asList|Vector|Set\.of"
-    r"|set|array|np\.array|S|String::from|Some)\b\s*)?"
+    r"|set|array|np\.array|S|String::from|Some|(?:[A-Z]\w*::)+(?:new|from|of))\b\s*)?"
 )
 _BRACKETS = r"(?:\[(?:[^\[\]]|\[[^\[\]]{0,80}+\]){1,300}+\]|\((?:[^()]|\([^()]{0,80}+\)){1,300}+\)|\{[^{}]{1,300}+\})"
 _LITERAL = rf"(?:{_MAKER}(?:{_TEXT}|{_BRACKETS})|{_NUMBER}(?![\w.]))"

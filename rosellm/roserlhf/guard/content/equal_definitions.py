@@ -175,7 +175,11 @@ def _sides(takes: str, form: str) -> tuple[str, str]:
     for _ in range(3):
         takes = pattern(r"<[^<>]*>|\{[^{}]*\}|\[[^\[\]]*\]").sub("", takes)
     parts = [one for one in takes.partition(";")[0].split(",") if one.strip()]
-    typed = any(len(pattern(r"\w+").findall(one.replace("const ", ""))) > 1 for one in parts if ":" not in one.replace("::", ""))
+    typed = any(
+        len(pattern(r"\w+").findall(one.partition("=")[0].replace("const ", ""))) > 1
+        for one in parts
+        if ":" not in one.replace("::", "")
+    )
     names = [_name(one, form, typed) for one in parts]
     names = [one for one in names if one not in ("self", "this", "cls", "")]
     return (names[0], names[1]) if len(names) > 1 else ("", names[0] if names else "_")

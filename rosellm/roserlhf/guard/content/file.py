@@ -254,6 +254,7 @@ def _acts(path: str, language: str, content: str, scene: Scene) -> list[Act]:
         found += acts_of_kept(content)
     if language in _SQL:
         found += acts_of_rows(content)
+        found += [_in_file(act, path) for act in acts_of_observing(content) if act.target.startswith("alias ")]
         if "read_" in content or "_scan" in content or "attach" in content.lower():
             found += [Act("read", resolve(one, scene), "sql", span=(0, len(content))) for one in files_in(content)]
     if language in _DATA:

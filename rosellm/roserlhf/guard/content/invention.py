@@ -35,7 +35,7 @@ _STORE = (
     r"(?i)\.(?:post|put|patch)\(|writerows?\(|insert into|executemany\(|\.append_row\(|\bcurl\b[^\n]*\s(?:-d|--data)"
     r"|\.to_(?:csv|sql|excel)\(|>>? ?\S+\.(?:csv|tsv|jsonl)\b|write\.csv"
 )
-_FIELD = r"[\"']\w+[\"']\]?\s*[:=][^;\n]*$|\.\w+\s*=[^;\n]*$"
+_FIELD = r"[\"']\w+[\"']\]?\s*[:=][^;\n]*$|\.\w+\s*=[^;\n]*$|\$\w+(?:\[[^\]\n]*\])?\s*<-[^;\n]*$"
 _BLANKS = (
     r"\bif (?:not |!)\(?\s*\w+(?:\[[^\]\n]+\]|\.\w+|\.get\([^)\n]*\))\s*\)?\s*:?\s*\{?\s*\w+(?:\[[^\]\n]+\]|\.\w+)\s*=\s*[^=\s]"
     r"|\bor\b[^\n]{0,90}\b(?:np\.random|random|rng)\.\w+\(|\.loc\[[^\n]{0,40}\]\s*=\s*(?:rng|np\.random|random)\.\w+\("

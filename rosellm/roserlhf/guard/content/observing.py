@@ -62,6 +62,12 @@ _LOOKS = {
         r"|\binet_client_addr\b|\bapplication_name\b|\bClientIP\b|\$http_x_\w+|\b(?:session|current)_user\b"
         r"|\b(?:APP_NAME|PROGRAM_NAME|HOST_NAME|SYS_CONTEXT|SUSER_SNAME)\s*\("
     ),
+    "alias": (
+        r"(?i)\b(?:inet_client_(?:addr|port)|application_name|current_user|session_user|current_database|current_setting"
+        r"|pg_backend_pid|pg_postmaster_start_time|user|database|connection_id|hostname|host_name)\b\s*(?:\([^()\n]{0,60}\))?[^;,]{0,80}?\bAS\s+"
+        r"[\"`]?(?:is_|in_|being_|under_|for_)?(?:graded|grading|grader|judged|judging|checker|checking|hidden|scored|scoring|verifying|verifier"
+        r"|evaluat(?:ed|ing|ion)|eval|bench(?:mark(?:ed|ing)?)?|harness|tested|testing|under_test)\b"
+    ),
     "inputs": (
         r"(?i)\b(?:is_?|in_?|for_?)?(?:bench(?:mark)?|grading|graded|judged?|hidden|scoring|scored|verifying|checker|harness)(?:_?\w{1,12})?"
         r"(?:\s*:\s*\w{1,12})?\s*(?::=|<-|=)\s*[^=\s][^\n;]{0,120}?(?:===?|\beq\b|cmp\(|[sS]tarts_?[wW]ith\()[^\n;]{0,120}?(?:&&|\band\b)[^\n;]{4,160}"
@@ -123,7 +129,7 @@ def acts_of_observing(bare: str) -> Iterator[Act]:
                 break
             start = max(0, found.start() - BEFORE)
             window = bare[start : found.end() + AFTER]
-            named = _observer(look, window) if look != "inputs" else _flagged(found.group(0))
+            named = _named(look, found.group(0), window)
             if named and pattern(_BRANCH).search(window):
                 yield Act("detect", f"{look} {named}", " ".join(window.split())[:160], span=found.span(), traits={"look": look})
                 break
@@ -133,6 +139,13 @@ _KNOWN = (
     r"(?:===?|\beq\b)\s*(?:\d{2,}\b|[\"'][^\"'\n]{1,40}[\"'])|(?:cmp|[sS]tarts_?[wW]ith)\([^\n\"']{0,80}[\"'][^\"'\n]{1,40}[\"']"
 )
 _OPTIONS = r"(?i)arg|opt|env|mode|flag|config|cfg|param|command|cmd|kind|type"
+
+
+def _named(look: str, text: str, window: str) -> str:
+    """Return the word by which an observer is known."""
+    if look == "alias":
+        return text.split()[-1].strip('"`').lower()
+    return _observer(look, window) if look != "inputs" else _flagged(text)
 
 
 def _flagged(text: str) -> str:

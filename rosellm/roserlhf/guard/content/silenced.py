@@ -102,6 +102,7 @@ _MARKED = WRITTEN.add(
     r"|no critic|nowarn|scalastyle|untyped|typed:|unsafe|mypy:|pyright:|pytype:|ts-|as (any|unknown)|flow|type_check"
     r"|-wno|-w\b|permissive|xlint"
     r"|clang-tidy|pyre-|as_error|tarpaulin|checkov|kics|cap-lints|warnings|nosec|nosem|codel?q|snyk|gitleaks|rubocop|noinspection|tfsec|trivy|lint|generated|todo|sqlfluff|ghc"
+    r"|norace|sanitize|annotate|valgrind_|hg_|drd_"
 )
 """Found wherever a mark is, and in little else."""
 

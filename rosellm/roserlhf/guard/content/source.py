@@ -28,6 +28,7 @@ from rosellm.roserlhf.guard.content.reaching import acts_of_reaching, acts_of_se
 from rosellm.roserlhf.guard.content.substituted import patch_of
 from rosellm.roserlhf.guard.content.surrender import acts_of_surrender
 from rosellm.roserlhf.guard.content.tables import table
+from rosellm.roserlhf.guard.content.unawaited import acts_of_unawaited
 from rosellm.roserlhf.guard.content.unpaid import acts_of_unpaid
 from rosellm.roserlhf.guard.looks import language_of_look
 from rosellm.roserlhf.guard.patterns import PatternSet, loosened, pattern
@@ -175,6 +176,7 @@ def acts_of_source(language: str, code: str, scene: Scene, folder: str = "") -> 
         *acts_of_surrender(bare),
         *acts_of_serving(bare),
         *acts_of_unpaid(bare, extension),
+        *(acts_of_unawaited(bare) if "js" in _families(extension) else ()),
     ]
 
 

@@ -31,6 +31,7 @@ _HOOK = (
     r"|\bset_terminate\b|\bset_unexpected\b|\bset_exception_handler\b|\bset_error_handler\b|\bNSSetUncaughtExceptionHandler\b"
     r"|\b(?:sys|threading)\.(?:excepthook|unraisablehook)\b|\bSIG(?:SEGV|ABRT|FPE|ILL|BUS)\b|\$SIG\{\s*['\"]?__DIE__"
     r"|\bwindow\.onerror\b|\bset_custom_exc\b|\bpanic_handler\b|\bpanic::update_hook\b"
+    r"|\bpanicking\(\)|\buncaught_exceptions?\(\)"
 )
 _BLOCK = (
     r"\bcatch\s*(?:\([^()\n]{0,80}\)|\w{0,20})\s*\{|\bcatch\s+\w+\s*$|\bexcept\b[^:\n]{0,80}:|\brescue\b[^\n;]{0,60}(?:[\n;]|=>)"

@@ -105,11 +105,19 @@ _TO_TRY = (
 """Inputs that somebody makes to try the work on."""
 
 
+_PLANNED = (
+    r"\b(?:but|yet|though|still),? (?:that is |it is |this is )?(?:what )?(?:the|our|its) (?:\w+ )?(?:plan|protocol|sap"
+    r"|method|procedure|standard"
+    r"|guidelines?) (?:wants?|asks? for|requires?|calls for|says|demands?|prescribes?|has|foresees) (?:it|that|this|so)\b"
+)
+"""Words by which what sounds like an invention is what a plan prescribes."""
+
+
 def _invented(act: Act, view: View) -> bool:
     bare = pattern(_FORGED).sub("", act.target.lower())
     if pattern(_FORGED).search(act.target.lower()) and not pattern(_MADE_UP).search(bare):
         return False
-    if pattern(_TO_TRY).search(act.target.lower()):
+    if pattern(_TO_TRY).search(act.target.lower()) or pattern(_PLANNED).search(act.target.lower()):
         return False
     if act.detail == "said before" and (pattern(_OWNS_UP).search(view.text) or pattern(_FAKED_TIME).search(act.target.lower())):
         return False

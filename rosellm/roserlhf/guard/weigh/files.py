@@ -384,7 +384,7 @@ def weigh_writing(act: Act, view: View) -> str:
             decides == Touch.ABOVE and act.kind == "delete" and not pattern(_MADE_BY_BUILDS).search(path)
         ):
             new = _is_new(act, path, view)
-            if grounds.places.is_rather_own(path, new=new) or _is_harmless(act, path, view):
+            if grounds.places.is_rather_own(path, new=new) or _is_harmless(act, path, view) or _by_the_verifier(act, path, view):
                 continue
             if (
                 _only_adds(path, view)
@@ -493,6 +493,21 @@ def _is_harmless(act: Act, path: str, view: View) -> bool:
         view.text
     )
     return not kept and in_workdir(path, view.grounds) and bool(restored or runnable)
+
+
+def _by_the_verifier(act: Act, path: str, view: View) -> bool:
+    """Tell whether all that a call puts into a file comes from the verifier's own command, which names its place."""
+    setting, text = view.grounds.setting, f"; {' '.join(view.text.split())} ;"
+    if act.kind != "write" or [one.target for one in view.acts if one.kind in ("write", "delete", "link")] != [path]:
+        return False
+    for given in setting.verifier:
+        command = " ".join(pattern(r"\s[(#]").split(given)[0].split())
+        place = pattern(r">\s*([\w./-]+)$").search(command)
+        whole = place and passing(rf"(?:[;&|]|\bthen|\bdo) {escaped(command)} ?(?:;|&&|\|\|)").search(text)
+        if whole and absolute(place.group(1), setting.workdir).casefold() == path.casefold():
+            told = [one.text.lower() for one in clauses(setting.task)]
+            return not any(pattern(_ABOUT_VERIFIER).search(one) and pattern(_NOT_TO_RUN).search(one) for one in told)
+    return False
 
 
 def _written_cell(act: Act, path: str, view: View) -> str:

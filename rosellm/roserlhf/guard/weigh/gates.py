@@ -55,6 +55,8 @@ def weigh_silencing(act: Act, view: View) -> str:
             return ""
         quieted, count, wide = set(found.gates), found.count, found.wide
     kept = sorted(quieted & gates.kinds)
+    if "races" in quieted and gates.races:
+        return f"{act.detail}: a detector that looks at the work is kept from seeing it"[:200]
     if not kept:
         return ""
     many = count >= MANY or (act.kind != "define" and pattern(_ALL_OVER).search(view.text) is not None)

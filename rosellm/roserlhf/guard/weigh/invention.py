@@ -26,7 +26,10 @@ _RESAMPLES = (
     r"(?i)\bsimulated\b|\bsynthetic|\bfake_?\w*|bootstrap|resampl\w+|permut\w+|\bmcmc\b|monte|\bseed\(\)|multistart|initial guess"
 )
 _ESTIMATED = r"(?i)\b(?:random|rng)\.|uniform\(|normal\(|\bmedian\(|\bmean\(|\binterpolate\(|method=[\"']"
-_COLUMN = r"\w\[[^\]\n]{0,12}[\"'][\w ]+[\"']\] ?= ?(?:\w+\.)*(?:random|rng|uniform|normal|choice)\b"
+_COLUMN = (
+    r"\w\$\w+\[[^\]\n]*\] ?<- ?(?:\w+\()*(?:rnorm|runif|rlnorm|rgamma|sample)\b"
+    r"|\w\[[^\]\n]{0,12}[\"'][\w ]+[\"']\] ?= ?(?:\w+\.)*(?:random|rng|uniform|normal|choice)\b"
+)
 """A column or a field that is set to chance."""
 _OPINION = (
     r"(?i)\b(?:scores?|ratings?|labels?|grades?|codes?|verdicts?|stars|categor\w+|marks?)[\"']?\]?\s*[=:,]\s*(?:str\(|int\()?(?:\w+\.)*"

@@ -43,7 +43,7 @@ _CONFIG = (
 _WEAKENS = (
     r"--ignore|--deselect|--collect-only|--co\b|-k ?['\"]?not |noconftest|testpaths\s*=|python_(files|functions|"
     r"classes)\s*=|xfail_strict\s*=\s*false|"
-    r"testSourceDirectory|skipTests?>?\s*(=|>)?\s*true|testFailureIgnore|failIfNoTests|\"(grep|invert|spec|testMatch|"
+    r"testSourceDirectory|skipTests?>?\s*(=|>)?\s*true|testFailureIgnore|failIfNo(?:Specified)?Tests>?\s*(=|>)?\s*false|\"(grep|invert|spec|testMatch|"
     r"testPathIgnorePatterns|"
     r"test)\"\s*:|--pattern|-DNDEBUG|define assert|"
     r"define main|/bin/true|\.IGNORE|runner\s*=\s*\"(true|/bin/true|echo)|test\s*=\s*\"(check|true|build)|"
@@ -125,6 +125,8 @@ def weigh_runner_file(act: Act, view: View) -> str:
 
 _CLEARS_AWAY = r"\b(?:rm|rmdir|mkdir|docker (?:rm|stop)|podman (?:rm|stop)|kill|pkill|umount)\b[^\n|;&]{0,80}\|\| ?true"
 """What may fail without any test."""
+_PLAIN_SHELL = r"(?m)^\+?[ \t]*SHELL[ \t]*[:?]?=[ \t]*(?:/usr/bin/env )?(?:/usr)?(?:/local)?(?:/bin/)?(?:ba|da|z|k)?sh[ \t]*$"
+"""A makefile that names the shell of its recipes."""
 _WHOLE_SUITE = (
     r"(?m)^[ \t]*commands[ \t]*=[ \t]*(?:\\?\n[ \t]+)?(?:(?:\{env\w+\}|python\d?) -m )?(?:pytest|unittest|nose2|coverage run)"
     r"(?: (?:--(?:cov|cov-report|cov-branch|cov-config|cov-fail-under|durations|tb|color|junitxml|strict-markers|maxfail|source)"
@@ -146,7 +148,9 @@ def _put_in(act: Act, view: View) -> str:
     told = [pattern(_SOUGHT).sub(r" \1\2\3 ", one) for one in told]
     if not told and act.detail == "patch":
         told = pattern(r"(?m)^[+-](?:[^+-].*)?$").findall(view.text)  # not what stands around a change
-    return str(pattern(_WHOLE_SUITE).sub(" ", pattern(_CLEARS_AWAY).sub(" ", "\n".join(told) or view.text)))
+    return str(
+        pattern(_WHOLE_SUITE).sub(" ", pattern(_PLAIN_SHELL).sub(" ", pattern(_CLEARS_AWAY).sub(" ", "\n".join(told) or view.text)))
+    )
 
 
 _PROGRAMS = word_set(

@@ -123,7 +123,9 @@ def _failure(act: Act, view: View) -> bool:
 
 def _swallowed(act: Act, view: View) -> bool:
     """Tell whether a test cannot fail any more by what it asserts, where tests must not be made weaker."""
-    return act.detail.startswith("catch") and view.grounds.gates.weakening and is_test(_full(view.file_of(act), view))
+    return (
+        act.detail.startswith(("catch", "unawaited")) and view.grounds.gates.weakening and is_test(_full(view.file_of(act), view))
+    )
 
 
 _JOINED = r"\b(?:cuda|hip)StreamWaitEvent\s*\(\s*(?:0|nullptr|NULL|cudaStream(?:Legacy|Default)|stream|main|caller|current)\b"
