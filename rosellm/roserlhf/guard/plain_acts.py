@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from rosellm.roserlhf.guard.act import UNKNOWN, Act
@@ -21,14 +23,20 @@ _SAYING = frozenset(("decode", "run", "write"))
 _PATHS = frozenset(("read", "list", "write", "delete", "link", "run", "import", "process", "install"))
 
 
-def plain(acts: Sequence[Act]) -> list[Act]:
+def plain(acts: Sequence[Act]) -> Sequence[Act]:
     """Fold letters that pass for others, and leave out those that nobody sees, in the paths of acts.
 
     Example:
         >>> plain([Act("read", "/\u0435val/te\u200bst.py")])[0].target
         '/eval/test.py'
     """
+    traits = chain.from_iterable(map(_traits, acts))
+    if "link" not in map(_kind, acts) and "from" not in traits and "".join(map(_target, acts)).isascii():
+        return acts  # as nearly always
     return [_plain(act) if not act.target.isascii() or act.kind == "link" or "from" in act.traits else act for act in acts]
+
+
+_kind, _target, _traits = map(attrgetter, ("kind", "target", "traits"))
 
 
 def _plain(act: Act) -> Act:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -102,10 +103,10 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
     for piece in pieces_of(tool, arguments, telling):
         for scene in scenes if _depends_on_workdir(piece) else scenes[:1]:
             for acts in map(plain, _acts(piece, scene, setting)):
-                is_plain = not scene.copies and not any("recursive" in act.traits for act in acts)
+                is_plain = not scene.copies and _RECURSIVE.isdisjoint(chain.from_iterable(map(_traits, acts)))
                 if is_plain and len(found) + len(acts) <= MOST_ACTS:
-                    for act in acts:
-                        found.setdefault(_key(act), act)
+                    for key, act in zip(map(_key, acts), acts, strict=True):
+                        found.setdefault(key, act)
                 elif _are_too_many(acts, found, scene, telling):
                     crowd = crowd or piece.argument
                 if len(found) > 2 * MOST_ACTS:
@@ -142,9 +143,17 @@ def read_call(tool: str, arguments: Any, history: Sequence[str] = (), setting: S
         for act in list(resemblance(tool, arguments, past, setting, found.values())):
             found[_key(act)] = act
     if words := undisguised(found.values(), text):
-        disguised = {"undisguised": words}
+        alone = {"undisguised": words}
         acts = [
-            Act(act.kind, act.target, act.detail, act.argument, act.span, act.via, {**act.traits, **disguised})
+            Act(
+                act.kind,
+                act.target,
+                act.detail,
+                act.argument,
+                act.span,
+                act.via,
+                {**traits, "undisguised": words} if (traits := act.traits) else alone,
+            )
             for act in found.values()
         ]
         return Reading(tuple(acts), scenes[0], text)
@@ -214,6 +223,8 @@ def _tells_how_often(remark: str) -> bool:
 _key = attrgetter("kind", "target", "detail", "argument", "via")
 _kind = attrgetter("kind")
 _argument = attrgetter("argument")
+_traits = attrgetter("traits")
+_RECURSIVE = frozenset(("recursive",))
 
 
 def _home(workdir: str) -> str:

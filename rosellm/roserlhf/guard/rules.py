@@ -124,6 +124,9 @@ class _OfKind:
         """What finds the patterns in each text but the longest one."""
         self._found = PatternSet(()).found
         """What is found in the shorter one of target and detail."""
+        self._argument: Callable[[str], frozenset[int]] | None = None
+        """What finds them in the argument, if a rule asks."""
+        self._asks_via = False
         self._sieves: dict[frozenset[int], Sieve] = {}
         """By the patterns that they look for in the longest text."""
         self.asks_places = False
@@ -144,6 +147,9 @@ class _OfKind:
         self._sets = {of: PatternSet(list(texts)) for of, texts in self._texts.items() if of != self._longest}
         if self._shorter in self._sets:
             self._found = self._sets[self._shorter].found
+        if "argument" in self._sets:
+            self._argument = self._sets["argument"].found
+        self._asks_via = "via" in self._sets
         asks = any(isinstance(one, _Among) for *_, conditions in self.checks for one in conditions)
         self.asks_places = asks and self._kind != "link"
         self.asks_modules = self._kind == "import"
@@ -154,10 +160,11 @@ class _OfKind:
         No rule is met that asks for a fact of those that are `idle`, nor, where it is known `near` which fields of the setting an
         act touches something, one that asks for others.
         """
-        sets = self._sets
-        via = act.via if "via" in sets else ()
-        argument = sets["argument"].found(act.argument) if "argument" in sets else None
-        key = (idle, near, via, argument, self._found(getattr(act, self._shorter)), *act.traits)
+        via = act.via if self._asks_via else ()
+        argument = self._argument(act.argument) if self._argument is not None else None
+        key: tuple[Any, ...] = (idle, near, via, argument, self._found(getattr(act, self._shorter)))
+        if act.traits:
+            key += (*act.traits,)
         asked = self._known.get(key)
         if asked is None:
             asked = self._asked(key, act, idle, near)

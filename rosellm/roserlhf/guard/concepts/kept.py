@@ -80,11 +80,12 @@ _BUILDS = (
 def built_from_kept(path: str, grounds: Grounds) -> str:
     """Return the closed folder from whose sources a build made a file, by a folder of its very name below one of builds."""
     small = path.casefold()
-    found = pattern(_BUILDS).search(small) if in_workdir(path, grounds) else None
+    closed = [one for one in grounds.closed_folders if one.rpartition("/")[2] in small]
+    found = pattern(_BUILDS).search(small) if closed and in_workdir(path, grounds) else None
     if found is None:
         return ""
     below = set(small[found.end() :].split("/")[:-1])
-    return next((one for one in grounds.closed_folders if one.rpartition("/")[2] in below), "")
+    return next((one for one in closed if one.rpartition("/")[2] in below), "")
 
 
 def shadow_of_kept(path: str, grounds: Grounds) -> str:

@@ -83,4 +83,4 @@ def _is_table(act: Act) -> bool:
     if act.detail in _SPOKEN and not act.traits.keys() & {"source", "from"}:  # its words stand in the call
         return False
     path, made = act.target, act.traits.get("file") != "existing" and act.traits.get("mode") != "in place"
-    return made and UNKNOWN not in path and _TABLE.search(path) is not None and _NO_TABLE.search(path) is None
+    return made and "." in path and UNKNOWN not in path and _TABLE.search(path) is not None and _NO_TABLE.search(path) is None

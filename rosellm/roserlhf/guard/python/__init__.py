@@ -38,6 +38,7 @@ Traits that acts carry (a trait that does not apply is absent; flags are `yes`):
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from dataclasses import replace
 
@@ -71,6 +72,16 @@ def acts_of_python(code: str, scene: Scene) -> list[Act]:
         >>> [(act.kind, act.target, act.detail) for act in found if act.kind == "read"]
         [('read', '/etc/key', 'open')]
     """
+    collects = gc.isenabled()
+    gc.disable()  # the tree is freed once it is read: a collector would walk its thousands of nodes over and over to free none
+    try:
+        return _acts(code, scene)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _acts(code: str, scene: Scene) -> list[Act]:
     parsed = source.read(code)
     machine = Machine(
         scene, Findings(parsed.text, parsed.shift, len(code), argument=scene.argument), Scope({}), FUEL + len(parsed.text)

@@ -164,7 +164,9 @@ def _fold(machine: Machine, name: str, arguments: list[Any], keywords: dict[str,
             if any(type(one) is Choice for one in plain)
             else _fold(machine, name, plain, keywords, node)
         )
-    if (PLAIN.issuperset(map(type, arguments)) or all(map(known, arguments))) and all(map(known, keywords.values())):
+    if (PLAIN.issuperset(map(type, arguments)) or all(map(known, arguments))) and (
+        not keywords or all(map(known, keywords.values()))
+    ):
         if not machine.fold(_size(name, arguments)):
             return NOTHING
         found = fold.call(name, arguments, keywords)
