@@ -11,6 +11,18 @@ import pytest
 
 import rosellm.roserlhf
 
+LONGEST = (
+    *("trainer_resume", "trainer_kills", "engine_parity", "environment_example", "trainer_pretrained", "guard_content_hints"),
+    *("guard_run", "recipes_runs", "trainer_environments", "trainer_command", "audit_replay", "trainer_run", "store_kills"),
+)
+"""Files of tests that take tens of seconds, the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files: with one of them as the last, one process would wait for the other."""
+    places = {f"test_roserlhf_{name}.py": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
 
 @pytest.fixture(autouse=True, scope="session")
 def _interrupts_arrive() -> Iterator[None]:
