@@ -41,15 +41,15 @@ repair: install
 lint: install
 	$(BIN)/ruff check -q
 	$(BIN)/ruff format -q --check
-	$(BIN)/mypy
+	$(BIN)/mypy -n 2
 	$(BIN)/lint-imports --no-logo
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# two processes of one thread each; a file's tests stay in one of them
+# two processes of one thread each; a file's tests stay in one of them, and files begin in the order of conftest.py
 test: lint docs
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow $(ARGS)

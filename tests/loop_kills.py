@@ -1,10 +1,12 @@
 """Run in a process of its own: `python loop_kills.py FOLDER COUNT [interrupts]`; prints what it did as JSON.
 
-Loading torch takes longer than a whole small run, so it is loaded once and every training process is a fork.
+Loading libraries takes longer than a whole small run, so they are loaded once and every training process is a fork.
 """
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
 import random
@@ -130,6 +132,9 @@ def interrupt(folder: Path) -> dict[str, Any]:
 
 def main(folder: Path, count: int, *, interrupts: bool) -> None:
     """Make both kinds of runs below a folder and print what was done."""
+    importlib.import_module("transformers.models.llama.modeling_llama")  # two seconds that every fork would take
+    gc.collect()
+    gc.freeze()  # which every fork would walk
     done = {"killed": kill(folder / "killed", count)}
     print(json.dumps(done | ({"interrupted": interrupt(folder / "interrupted")} if interrupts else {})))
 

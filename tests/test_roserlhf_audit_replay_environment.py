@@ -181,7 +181,8 @@ def test_other_tasks_and_versions_are_named(made: Path) -> None:
         version: ClassVar[str] = "2"
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rosellm.roserlhf.audit.rerun.environment.MOST_DRAWS", 200)
+        for module in ("environment", "tasks"):
+            patch.setattr(f"rosellm.roserlhf.audit.rerun.{module}.MOST_DRAWS", 200)
         assert changed(made, Fewer)[::2] == ("task", "not among 200 draws of its stream")
     assert changed(made, Newer)[:3] == ("environment version", "Lookup-1", "Lookup-2")
 

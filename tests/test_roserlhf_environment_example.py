@@ -105,8 +105,8 @@ def test_the_environment_from_the_pages_has_less_than_forty_lines_and_stands_on_
 
 QUICK = [
     *("--warm-start.demonstrations", "700", "--warm-start.fault-rate", "0.7", "--warm-start.max-steps", "60"),
-    *("--warm-start.check-every", "60", "--warm-start.check-tasks", "32", "--steps", "8", "--collect.tasks", "16"),
-    *("--collect.max-turns", "3", "--collect.max-turn-tokens", "8", "--collect.context-window", "48", "--evaluate.tasks", "64"),
+    *("--warm-start.check-every", "60", "--warm-start.check-tasks", "8", "--steps", "8", "--collect.tasks", "16"),
+    *("--collect.max-turns", "3", "--collect.max-turn-tokens", "8", "--collect.context-window", "48", "--evaluate.tasks", "8"),
 ]
 
 

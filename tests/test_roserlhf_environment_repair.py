@@ -232,6 +232,9 @@ def test_a_guard_may_end_the_episode_instead() -> None:
     assert repair.score()["correct"] == 0.0
 
 
+CLONING = {"demonstrations": 32, "batch_size": 16, "learning_rate": 0.03}  # few large steps, after which the policy calls tools
+
+
 def test_a_guarded_run_begins_as_an_unguarded_one_and_can_be_replayed(tmp_path: Path) -> None:
     """Demonstrations are not guarded, so both clone the same policy; what the guard decided is decided again."""
     starts = set()
@@ -241,7 +244,7 @@ def test_a_guarded_run_begins_as_an_unguarded_one_and_can_be_replayed(tmp_path: 
             "steps": 1,
             "guard": {"policy": policy},
             "collect": {"tasks": 2, "group_size": 4},
-            "warm_start": {"demonstrations": 64, "fault_rate": 1.0, "max_steps": 40, "check_every": 40, "check_tasks": 2},
+            "warm_start": {**CLONING, "fault_rate": 1.0, "max_steps": 16, "check_every": 16, "check_tasks": 2},
             "evaluate": {"tasks": 8},
             "model": {"hidden_size": 32, "intermediate_size": 32},
             "drop_uniform_groups": False,

@@ -26,6 +26,13 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", "COLUMNS": "200", **more}
 
 
+RECIPE = tiny(
+    environment="loop_worlds:Patient",
+    warm_start={"demonstrations": 4, "max_steps": 1, "check_tasks": 1},
+    evaluate={"every": 0, "tasks": 2},
+)
+
+
 def roserlhf(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     return subprocess.run([*COMMAND, *arguments], env=environment(), cwd=cwd, capture_output=True, text=True, timeout=900)
@@ -35,11 +42,23 @@ def roserlhf(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def config(tmp_path: Path) -> Path:
     """A run file of a tiny run whose episodes can be slowed down."""
     path = tmp_path / "tiny.toml"
-    path.write_text(dump_toml(tiny(environment="loop_worlds:Patient", evaluate={"every": 0}).config))
+    path.write_text(dump_toml(RECIPE.config))
     return path
 
 
-def test_a_stopped_command_says_how_to_go_on_and_goes_on_to_the_same_numbers(tmp_path: Path, config: Path) -> None:
+@pytest.fixture
+def in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `main` run here, where everything is loaded, and change nothing that outlives the test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    for name, value in (("OMP_WAIT_POLICY", "PASSIVE"), ("KMP_BLOCKTIME", "0"), ("COLUMNS", "200")):
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_stopped_command_says_how_to_go_on_and_goes_on_to_the_same_numbers(
+    tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     # slow episodes, so that the signal comes in time; the environment is the same
     process = subprocess.Popen(
         [*COMMAND, "train", "--config", str(config), "--out", "my run"],
@@ -63,15 +82,17 @@ def test_a_stopped_command_says_how_to_go_on_and_goes_on_to_the_same_numbers(tmp
     assert out.splitlines()[-1] == "stopped; go on with: roserlhf train --resume 'my run'"
     assert not (metrics.parent / "summary.json").exists()
 
-    done = roserlhf("train", "--resume", "my run", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, ""), done
-    assert done.stdout.splitlines()[-1] == f"report: {Path('my run') / 'report.html'}"
-    train(tiny(environment="loop_worlds:Patient", evaluate={"every": 0}), out=tmp_path / "straight")
+    assert main(["train", "--resume", "my run"]) == 0
+    done = capsys.readouterr()
+    assert done.err == ""
+    assert done.out.splitlines()[-1] == f"report: {Path('my run') / 'report.html'}"
+    train(RECIPE, out=tmp_path / "straight")
     assert outcome(tmp_path / "my run") == outcome(tmp_path / "straight")
 
-    again = roserlhf("train", "--resume", "my run", cwd=tmp_path)
-    assert (again.returncode, again.stderr) == (0, "")
-    assert again.stdout == f"my run is finished; its report is {Path('my run') / 'report.html'}\n"
+    assert main(["train", "--resume", "my run"]) == 0
+    again = capsys.readouterr()
+    assert again.err == ""
+    assert again.out == f"my run is finished; its report is {Path('my run') / 'report.html'}\n"
 
 
 @pytest.mark.slow
@@ -98,17 +119,8 @@ def test_a_second_interrupt_stops_at_once_and_the_run_can_go_on(tmp_path: Path, 
     assert out.splitlines()[-1] == "stopped; go on with: roserlhf train --resume run"
     done = roserlhf("train", "--resume", "run", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, ""), done
-    train(tiny(environment="loop_worlds:Patient", evaluate={"every": 0}), out=tmp_path / "straight")
+    train(RECIPE, out=tmp_path / "straight")
     assert outcome(tmp_path / "run") == outcome(tmp_path / "straight")
-
-
-@pytest.fixture
-def in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `main` run here, where everything is loaded, and change nothing that outlives the test."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", ["", *sys.path])
-    for name, value in (("OMP_WAIT_POLICY", "PASSIVE"), ("KMP_BLOCKTIME", "0"), ("COLUMNS", "200")):
-        monkeypatch.setenv(name, value)
 
 
 @pytest.mark.usefixtures("in_this_process")

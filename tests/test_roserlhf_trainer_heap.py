@@ -9,17 +9,14 @@ import pytest
 
 from rosellm.roserlhf.trainer.heap import frozen_heap
 
+pytestmark = pytest.mark.usefixtures("thawed_heap")
+
 
 class Node:
     """Something that holds itself."""
 
     def __init__(self) -> None:
         self.me = self
-
-
-@pytest.fixture(autouse=True)
-def nothing_frozen() -> None:
-    gc.unfreeze()
 
 
 def test_what_is_made_inside_is_collected_and_what_was_there_once_it_is_over() -> None:
@@ -48,4 +45,3 @@ def test_what_somebody_else_froze_stays_frozen() -> None:
     with frozen_heap(), frozen_heap():
         assert 0 < gc.get_freeze_count() <= before  # what nobody holds any more still dies
     assert 0 < gc.get_freeze_count() <= before
-    gc.unfreeze()
