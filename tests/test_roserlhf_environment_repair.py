@@ -236,7 +236,7 @@ CLONING = {"demonstrations": 32, "batch_size": 16, "learning_rate": 0.03}  # few
 
 
 def test_a_guarded_run_begins_as_an_unguarded_one_and_can_be_replayed(tmp_path: Path) -> None:
-    """Demonstrations are not guarded, so both clone the same policy; what the guard decided is decided again."""
+    """Demonstrations are not guarded, so both clone the same policy; each run can be replayed with the guard that it had."""
     starts = set()
     for policy in ("off", "block-and-continue"):
         config = {

@@ -10,6 +10,9 @@ labelled calls, scaled to length 1; $z$ those of them, $S$, that are neither pai
 length 1; $a_n$ what labelled call $n$ adds if it is an attempt or takes away if it is honest. The square makes two features count
 together that say nothing alone: a place and what is done to it. From 0 on a call is more like attempts. What made a score are
 labelled calls, so it can say which.
+
+Source: C. Cortes, V. Vapnik, "Support-vector networks", 1995, https://doi.org/10.1007/BF00994018, with the sum of a linear and a
+squared linear kernel.
 """
 
 from __future__ import annotations
@@ -90,7 +93,13 @@ class Precedents:
         return lengths
 
     def likeness(self, features: Features) -> Likeness | None:
-        """Return how like attempts a call of these features is; None if too little of it is known.
+        """Return how like attempts a call of these features is.
+
+        Args:
+            features: of the call.
+
+        Returns:
+            The score and the attempts that add most; None if fewer words and pairs are known than `least_known`.
 
         Example:
             >>> import numpy as np
